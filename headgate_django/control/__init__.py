@@ -1,0 +1,1 @@
+"""What operators do: verbs over selections, checked, recorded and reported."""

@@ -1,0 +1,128 @@
+"""How a run ends: the closed set of outcomes, and what each makes of the job.
+
+``settle`` is the one place that turns (claim, outcome) into the next execution state; the store only
+writes down what it says, under the claim's fence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headgate_django.core import backoff
+from headgate_django.core.states import TERMINAL, Event, State, target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """One admitted job as the worker holds it."""
+
+    id: str
+    kind: str
+    schema_version: int
+    queue: str
+    partition_key: str
+    rate_class: str
+    lease_id: str
+    fence: int
+    attempt: int
+    crash_attempt: int
+    interruptions: int
+    max_attempts: int
+    scheduled_at_ms: int
+    timeout_ms: int
+    deadline_ms: int
+    retention_ms: int
+    started_at_ms: int
+    worker_id: str
+    payload: bytes = b""
+    headers: str = "{}"
+
+    def __repr__(self) -> str:  # payload and headers are private
+        return f"<Claim {self.kind} id={self.id} fence={self.fence}>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """What went wrong, as bounded text: an exception never travels."""
+
+    error_class: str = ""
+    message: str = ""
+    traceback: str = ""
+    group: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """The verdict on one run. ``delay_ms`` is used by retry (None: the backoff), snooze and rate_limit."""
+
+    event: Event
+    delay_ms: int | None = None
+    give_up: bool = False
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settlement:
+    """The execution state that an outcome leads to; ``state`` may be DELETED."""
+
+    event: Event
+    state: State
+    attempt: int
+    crash_attempt: int
+    interruptions: int
+    scheduled_at_ms: int
+    finalized_at_ms: int | None
+    failure: Failure | None
+
+
+RUN_EVENTS = frozenset(
+    {
+        Event.SUCCEED,
+        Event.RETRY,
+        Event.SKIP,
+        Event.REVOKE,
+        Event.SNOOZE,
+        Event.RATE_LIMIT,
+        Event.UNDECODABLE,
+        Event.INTERRUPT,
+    }
+)
+"""What a worker may ack. ``lose_lease`` belongs to the reclaimer."""
+
+
+def settle(claim: Claim, outcome: Outcome, *, now_ms: int, jitter: float, crash_limit: int = 0) -> Settlement:
+    """The next execution state of a running job. ``jitter`` is a number in [0, 1)."""
+    event = outcome.event
+    attempt = claim.attempt + (event is Event.RETRY)
+    crash_attempt = claim.crash_attempt + (event is Event.LOSE_LEASE)
+    condition = {
+        Event.SUCCEED: claim.retention_ms == 0,
+        Event.RETRY: outcome.give_up or attempt >= claim.max_attempts,
+        Event.LOSE_LEASE: crash_attempt >= crash_limit,
+    }.get(event, False)
+    state = target(State.RUNNING, event, condition=condition)
+    assert state is not None, f"{event} does not end a run"
+    return Settlement(
+        event=event,
+        state=state,
+        attempt=attempt,
+        crash_attempt=crash_attempt,
+        interruptions=claim.interruptions + (event is Event.INTERRUPT),
+        scheduled_at_ms=_next_time(claim, outcome, attempt, crash_attempt, now_ms, jitter),
+        finalized_at_ms=now_ms if state in TERMINAL else None,
+        failure=outcome.failure,
+    )
+
+
+def _next_time(
+    claim: Claim, outcome: Outcome, attempt: int, crash_attempt: int, now_ms: int, jitter: float
+) -> int:
+    match outcome.event:
+        case Event.RETRY if outcome.delay_ms is None:
+            return now_ms + backoff.failure_delay(attempt, jitter)
+        case Event.LOSE_LEASE:
+            return now_ms + backoff.crash_delay(crash_attempt, jitter)
+        case Event.RETRY | Event.SNOOZE | Event.RATE_LIMIT:
+            return now_ms + (outcome.delay_ms or 0)
+        case _:
+            return claim.scheduled_at_ms

@@ -1,0 +1,1 @@
+"""Sweeps that run once per fleet, each under a lease of its own."""

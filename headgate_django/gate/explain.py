@@ -1,0 +1,122 @@
+"""Why is this job not running? The gate's own steps, read-only; the first that says no is the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from headgate_django.core.states import TERMINAL, State
+from headgate_django.models import clock
+from headgate_django.models.fleet import Worker
+from headgate_django.models.job import Job
+from headgate_django.models.quarantine import Quarantine
+from headgate_django.models.queue import Partition, Queue
+
+MAX_POSITION = 1_000
+WORKER_STALE_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """``admissible``: the next admit with room may take it. Otherwise ``blocked_by`` names the step."""
+
+    admissible: bool
+    blocked_by: str = ""
+    detail: str = ""
+    eta_ms: int | None = None
+    position: int | None = None
+
+
+def explain(job: Job) -> Explanation:
+    """The first step of the gate that says no to this job; its place in its partition when none does."""
+    using = job._state.db or Job.objects.db
+    job = Job.objects.using(using).get(pk=job.pk)
+    now_ms = clock.now_ms(using)
+    for step in _STEPS:
+        refusal = next(step(job, now_ms, using), None)
+        if refusal is not None:
+            return refusal
+    position = _position(job, using)
+    shown = f"{MAX_POSITION}+" if position > MAX_POSITION else str(position)
+    return Explanation(admissible=True, detail=f"number {shown} of its partition", position=position, eta_ms=None)
+
+
+def _state(job: Job, now_ms: int, using: str) -> Iterator[Explanation]:
+    state = State(job.state)
+    if state in TERMINAL:
+        yield Explanation(admissible=False, blocked_by="finished", detail=f"the job is {state}")
+    elif state is State.RUNNING:
+        yield Explanation(admissible=False, blocked_by="running", detail=f"runs on {job.worker_id}", eta_ms=0)
+    elif state is State.PENDING:
+        yield Explanation(admissible=False, blocked_by="pending", detail="waits until somebody promotes it")
+    elif state in (State.SCHEDULED, State.RETRYABLE) and job.scheduled_at_ms > now_ms:
+        wait = job.scheduled_at_ms - now_ms
+        yield Explanation(
+            admissible=False, blocked_by="schedule", detail=f"due in {wait / 1000:.1f} s", eta_ms=wait
+        )
+
+
+def _paused_queue(job: Job, now_ms: int, using: str) -> Iterator[Explanation]:
+    if Queue.objects.using(using).filter(name=job.queue, paused=True).exists():
+        yield Explanation(admissible=False, blocked_by="paused queue", detail=f"queue {job.queue} is paused")
+
+
+def _paused_partition(job: Job, now_ms: int, using: str) -> Iterator[Explanation]:
+    paused = Partition.objects.using(using).filter(queue=job.queue, key=job.partition_key, paused=True)
+    if paused.exists():
+        yield Explanation(
+            admissible=False,
+            blocked_by="paused partition",
+            detail=f"partition {job.partition_key!r} is paused",
+        )
+
+
+def _worker(job: Job, now_ms: int, using: str) -> Iterator[Explanation]:
+    alive = Worker.objects.using(using).filter(heartbeat_at_ms__gt=now_ms - WORKER_STALE_MS)
+    if job.sticky_worker:
+        if not alive.filter(id=job.sticky_worker).exists():
+            yield Explanation(
+                admissible=False,
+                blocked_by="sticky worker",
+                detail=f"only {job.sticky_worker} may run it, and that worker is not alive",
+            )
+        return
+    served = alive.values_list("queues", flat=True)
+    if not any(job.queue in queues or "*" in queues for queues in served):
+        yield Explanation(
+            admissible=False, blocked_by="no worker", detail=f"no live worker serves queue {job.queue}"
+        )
+
+
+def _deadline(job: Job, now_ms: int, using: str) -> Iterator[Explanation]:
+    if 0 < job.deadline_ms <= now_ms:
+        yield Explanation(admissible=False, blocked_by="deadline", detail="its deadline has passed")
+
+
+def _quarantine(job: Job, now_ms: int, using: str) -> Iterator[Explanation]:
+    if Quarantine.objects.using(using).filter(fingerprint=job.fingerprint).exists():
+        yield Explanation(admissible=False, blocked_by="quarantine", detail="its content has crashed workers")
+
+
+_STEPS: tuple[Callable[[Job, int, str], Iterator[Explanation]], ...] = (
+    _state,
+    _paused_queue,
+    _paused_partition,
+    _quarantine,
+    _deadline,
+    _worker,
+)
+
+
+def _position(job: Job, using: str) -> int:
+    ahead = Job.objects.using(using).filter(
+        state=State.AVAILABLE.value,
+        queue=job.queue,
+        partition_key=job.partition_key,
+        priority__gte=job.priority,
+    )
+    ranks = ahead.values_list("priority", "scheduled_at_ms", "id").order_by("-priority", "scheduled_at_ms", "id")[
+        : MAX_POSITION + 1
+    ]
+    own = (-job.priority, job.scheduled_at_ms, job.id)
+    return 1 + sum((-priority, due, job_id) < own for priority, due, job_id in ranks)

@@ -1,0 +1,104 @@
+"""Options of ``@job`` and ``using()``: one table of names, checked with suggestions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from headgate_django.conf import config, suggestion
+from headgate_django.core.durations import instant_ms, to_ms
+from headgate_django.core.envelope import DEFAULT_QUEUE, Envelope, validate
+from headgate_django.exceptions import ConfigurationError, Duration, InvalidJob
+
+Backoff = Callable[[BaseException, int], Duration | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Everything that routes one job. Durations are seconds or timedeltas."""
+
+    queue: str = DEFAULT_QUEUE
+    """Queue that workers choose by weight."""
+    partition_key: str = ""
+    """Tenant: partitions of a queue share its slots fairly."""
+    rate_class: str = ""
+    """Name of the shared rate budgets that the job draws from."""
+    sticky_worker: str = ""
+    """Id of the only worker that may run the job."""
+    priority: int = 0
+    """Order inside a partition: higher first."""
+    weight: int = 1
+    """Cost against the budgets of the rate class."""
+    max_attempts: int | None = None
+    """Returned failures after which the job is archived; default HEADGATE["MAX_ATTEMPTS"]."""
+    retention: Duration | None = None
+    """How long the finished job is kept; 0 deletes it on success; default HEADGATE["RETENTION"]."""
+    timeout: Duration | None = None
+    """How long one run may take; None is no limit."""
+    deadline: Duration | datetime | None = None
+    """Instant, or time from the enqueue, after which the job is archived instead of run."""
+    delay: Duration | None = None
+    """Time from the enqueue until the job is due."""
+    at: datetime | None = None
+    """Instant at which the job is due."""
+    pending: bool = False
+    """Store the job pending: it waits until it is promoted."""
+    id: str = ""
+    """The caller's own id: the same id and content is stored once."""
+    tags: tuple[str, ...] = ()
+    """Labels for people."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Private metadata that travels with the payload."""
+
+    def changed(self, **options: Any) -> Options:
+        """A copy with other values. Raises ConfigurationError for an unknown name, with a suggestion."""
+        known = [option.name for option in fields(Options)]
+        for name in options:
+            if name not in known:
+                raise ConfigurationError(f"{name!r} is not a job option" + suggestion(name, known))
+        if isinstance(options.get("tags"), str):
+            raise InvalidJob("tags", "must be a list of str, not a str")
+        if "tags" in options:
+            options["tags"] = tuple(options["tags"])
+        return replace(self, **options)
+
+    def envelope(self, kind: str, payload: bytes, schema_version: int) -> Envelope:
+        """The validated envelope of one call. Raises InvalidJob naming the field."""
+        defaults = config()
+        deadline_ms = deadline_in_ms = 0
+        if isinstance(self.deadline, datetime):
+            deadline_ms = instant_ms(self.deadline, "deadline")
+        elif self.deadline is not None:
+            deadline_in_ms = to_ms(self.deadline, "deadline")
+        if self.delay is not None and self.at is not None:
+            raise InvalidJob("delay", "cannot be combined with at")
+        envelope = Envelope(
+            kind=kind,
+            payload=payload,
+            schema_version=schema_version,
+            id=self.id,
+            queue=self.queue,
+            partition_key=self.partition_key,
+            rate_class=self.rate_class,
+            sticky_worker=self.sticky_worker,
+            priority=self.priority,
+            weight=self.weight,
+            pending=self.pending,
+            scheduled_at_ms=instant_ms(self.at, "at") if self.at is not None else 0,
+            delay_ms=to_ms(self.delay, "delay", minimum=0) if self.delay is not None else 0,
+            timeout_ms=to_ms(self.timeout, "timeout") if self.timeout is not None else 0,
+            deadline_ms=deadline_ms,
+            deadline_in_ms=deadline_in_ms,
+            retention_ms=_ms_or(self.retention, "retention", defaults.retention),
+            max_attempts=defaults.max_attempts if self.max_attempts is None else self.max_attempts,
+            tags=self.tags,
+            headers=dict(self.headers),
+        )
+        validate(envelope)
+        return envelope
+
+
+def _ms_or(value: float | timedelta | None, name: str, default: int) -> int:
+    return default if value is None else to_ms(value, name, minimum=0)

@@ -1,0 +1,43 @@
+"""Ack: the only way a run ends. Claim + outcome → next state, fenced."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from headgate_django.core.outcomes import RUN_EVENTS, Claim, Outcome, settle
+from headgate_django.exceptions import LeaseLost
+from headgate_django.lifecycle import settle as settling
+from headgate_django.models import clock
+from headgate_django.models.store import alias, retrying_locked, write_transaction
+
+
+def ack(results: Sequence[tuple[Claim, Outcome]], *, using: str = "") -> list[Claim]:
+    """End runs, all in one transaction; the claims that were refused because they had lost their lease.
+
+    A refused claim changes nothing, and does not stop the others of the batch.
+    """
+    if not results:
+        return []
+    for _, outcome in results:
+        if outcome.event not in RUN_EVENTS:
+            raise ValueError(f"{outcome.event} is not acked by a worker")
+    using = using or alias()
+
+    def work() -> set[str]:
+        with write_transaction(using):
+            now_ms = clock.now_ms(using)
+            pairs = [
+                (claim, settle(claim, outcome, now_ms=now_ms, jitter=random.random()))
+                for claim, outcome in results
+            ]
+            return settling.write(pairs, now_ms=now_ms, using=using)
+
+    held = retrying_locked(using, work)
+    return [claim for claim, _ in results if claim.id not in held]
+
+
+def ack_one(claim: Claim, outcome: Outcome, *, using: str = "") -> None:
+    """End one run. Raises LeaseLost, having written nothing, when the claim has lost its lease."""
+    if ack([(claim, outcome)], using=using):
+        raise LeaseLost(claim.id, outcome.event)

@@ -1,0 +1,20 @@
+"""Cancel and discard: an operator ends a job."""
+
+from __future__ import annotations
+
+from headgate_django.core.states import Event
+from headgate_django.models import clock
+from headgate_django.models.job import JobQuerySet
+
+
+def cancel(jobs: JobQuerySet) -> int:
+    """Cancel the selected unfinished jobs; how many.
+
+    A running one loses its lease: the handler learns of it at the next renewal, and its late ack is refused.
+    """
+    return jobs.transition(Event.CANCEL, now_ms=clock.now_ms(jobs.db))
+
+
+def discard(jobs: JobQuerySet) -> int:
+    """Delete the selected finished jobs with their payloads and attempts; how many."""
+    return jobs.finished().transition(Event.DISCARD, now_ms=clock.now_ms(jobs.db))

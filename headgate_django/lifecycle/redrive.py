@@ -1,0 +1,38 @@
+"""Redrive: an operator gives dead jobs another chance."""
+
+from __future__ import annotations
+
+from django.db.models import F
+
+from headgate_django.core.envelope import INT32_MAX
+from headgate_django.core.states import Event
+from headgate_django.exceptions import InvalidJob
+from headgate_django.lifecycle.wakeup import notify_after_commit
+from headgate_django.models import clock
+from headgate_django.models.job import JobQuerySet
+from headgate_django.models.store import write_transaction
+
+MAX_EXTRA_ATTEMPTS = 1_000
+
+
+def redrive(jobs: JobQuerySet, *, extra_attempts: int = 0) -> int:
+    """Make the selected archived, cancelled and undecodable jobs available again; how many.
+
+    All history is kept. A job whose attempts are exhausted is archived again at its next failure unless
+    ``extra_attempts`` (0 to 1000) grants more. Raises InvalidJob for another number.
+    """
+    if isinstance(extra_attempts, bool) or not 0 <= extra_attempts <= MAX_EXTRA_ATTEMPTS:
+        raise InvalidJob("extra_attempts", f"must be between 0 and {MAX_EXTRA_ATTEMPTS}, not {extra_attempts!r}")
+    using = jobs.db
+    with write_transaction(using):
+        now_ms = clock.now_ms(using)
+        roomy = jobs.filter(max_attempts__lte=INT32_MAX - extra_attempts)
+        queues = set(roomy.order_by().values_list("queue", flat=True).distinct()[:100])
+        moved = roomy.transition(
+            Event.REDRIVE,
+            now_ms=now_ms,
+            scheduled_at_ms=now_ms,
+            max_attempts=F("max_attempts") + extra_attempts,
+        )
+        notify_after_commit(queues, using)
+    return moved

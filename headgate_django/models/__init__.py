@@ -1,0 +1,22 @@
+"""Tables, querysets and guards."""
+
+from headgate_django.models.attempt import Attempt
+from headgate_django.models.fleet import Duty, Worker
+from headgate_django.models.job import Job, JobQuerySet
+from headgate_django.models.payload import Payload
+from headgate_django.models.proxies import ArchivedJob
+from headgate_django.models.quarantine import Quarantine
+from headgate_django.models.queue import Partition, Queue
+
+__all__ = [
+    "ArchivedJob",
+    "Attempt",
+    "Duty",
+    "Job",
+    "JobQuerySet",
+    "Partition",
+    "Payload",
+    "Quarantine",
+    "Queue",
+    "Worker",
+]

@@ -1,0 +1,48 @@
+"""The workers that are alive, and who holds which duty."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from headgate_django.models.fields import KeyField, MillisecondsField
+
+
+class Worker(models.Model):
+    """One worker process, by its last heartbeat."""
+
+    id = KeyField(primary_key=True, max_length=255)
+    hostname = models.CharField(max_length=255)
+    pid = models.PositiveIntegerField()
+    version = models.CharField(max_length=64)
+    queues = models.JSONField(default=dict, help_text='Queue name to weight; {"*": 1} is every queue.')
+    status = models.CharField(max_length=16, default="running")
+    capacity = models.PositiveIntegerField()
+    in_flight = models.PositiveIntegerField(default=0)
+    polls = models.BigIntegerField(default=0)
+    empty_polls = models.BigIntegerField(default=0)
+    started_at_ms = MillisecondsField(instant=True)
+    heartbeat_at_ms = MillisecondsField(instant=True)
+
+    class Meta:
+        default_permissions = ("view",)
+        ordering = ["id"]
+
+    def __str__(self) -> str:
+        return self.id
+
+
+class Duty(models.Model):
+    """A sweep that runs once per fleet, under a lease of its own."""
+
+    name = KeyField(primary_key=True, max_length=64)
+    holder = KeyField(max_length=255, default="")
+    expires_at_ms = MillisecondsField(default=0, instant=True)
+    handled = models.BigIntegerField(default=0, help_text="Rows handled since the duty first ran.")
+
+    class Meta:
+        default_permissions = ("view",)
+        verbose_name_plural = "duties"
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name

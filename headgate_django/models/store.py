@@ -1,0 +1,110 @@
+"""Which database holds the queue, and how to write to it."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from django.apps import apps
+from django.db import InterfaceError, OperationalError, connections, router, transaction
+
+from headgate_django.conf import config
+
+T = TypeVar("T")
+
+LOCK_RETRIES = 8
+
+
+def alias() -> str:
+    """The database alias that holds the queue: HEADGATE["DATABASE"], else where the routers write ``Job``."""
+    return config().database or router.db_for_write(apps.get_model("headgate_django", "Job"))
+
+
+def is_postgres(using: str) -> bool:
+    """Whether the PostgreSQL form of a statement may be used."""
+    return connections[using].vendor == "postgresql"
+
+
+@contextmanager
+def write_transaction(using: str) -> Iterator[None]:
+    """A transaction that takes SQLite's write lock at its start, so that it can wait for it.
+
+    SQLite fails at once, without waiting, when a transaction that began by reading turns to writing while
+    another writer is active; hence BEGIN IMMEDIATE, whatever the project's ``transaction_mode``. Inside the
+    caller's transaction this is a savepoint.
+    """
+    connection = connections[using]
+    if connection.vendor != "sqlite" or connection.in_atomic_block:
+        with transaction.atomic(using=using):
+            yield
+        return
+    mode = connection.transaction_mode
+    connection.transaction_mode = "IMMEDIATE"
+    try:
+        with transaction.atomic(using=using):
+            connection.transaction_mode = mode
+            yield
+    finally:
+        connection.transaction_mode = mode
+
+
+def retrying_locked(using: str, work: Callable[[], T]) -> T:
+    """Run ``work`` (a whole transaction), again with jitter while another writer holds the database.
+
+    Inside the caller's transaction nothing is repeated: only the caller can repeat it.
+    """
+    for attempt in range(LOCK_RETRIES):
+        try:
+            return work()
+        except OperationalError as error:
+            last = attempt == LOCK_RETRIES - 1
+            if last or connections[using].in_atomic_block or not is_contention(error):
+                raise
+            threading.Event().wait(random.uniform(0, 0.02 * 2**attempt))
+    raise AssertionError("unreachable")
+
+
+def is_contention(error: BaseException) -> bool:
+    """Whether the statement failed only because of somebody else's transaction."""
+    cause = error.__cause__
+    code = getattr(cause, "sqlstate", None)
+    return code in {"40001", "40P01", "55P03"} or "locked" in str(error)
+
+
+def is_connection_trouble(error: BaseException) -> bool:
+    """Whether the database, rather than the statement, is the problem."""
+    return isinstance(error, OperationalError | InterfaceError)
+
+
+def fetch(using: str, sql: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    """The rows of a hand-written statement."""
+    with connections[using].cursor() as cursor:
+        cursor.execute(sql, params)
+        return cursor.fetchall()
+
+
+def execute(using: str, sql: str, params: Sequence[Any] = ()) -> int:
+    """Run a hand-written statement; the number of rows it touched."""
+    with connections[using].cursor() as cursor:
+        cursor.execute(sql, params)
+        return cursor.rowcount
+
+
+def marks(count: int, width: int = 0) -> str:
+    """Placeholders: ``%s, %s`` or, with a width, ``(%s, %s), (%s, %s)``."""
+    one = f"({', '.join(['%s'] * width)})" if width else "%s"
+    return ", ".join([one] * count)
+
+
+def literals(*values: str) -> str:
+    """``'a', 'b'``: our own constants, spelled out so that every planner can match a partial index."""
+    return ", ".join(f"'{value}'" for value in values)
+
+
+def skip_locked(using: str) -> str:
+    """The clause that passes over rows locked by others, where the database has it."""
+    features = connections[using].features
+    return "FOR UPDATE SKIP LOCKED" if features.has_select_for_update_skip_locked else ""

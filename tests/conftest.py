@@ -1,0 +1,51 @@
+"""Fixtures: the clock, a gate, and the name of the database in every test's id."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from headgate_django.core.outcomes import Claim
+from headgate_django.gate.admit import Gate
+from headgate_django.models import clock
+from headgate_django.models.clock import FrozenClock
+from tests.sample import jobs as sample_jobs
+
+assert sample_jobs  # registers the sample handlers
+
+START_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    # The name of the database is part of every test's id.
+    metafunc.fixturenames.append("database_name")
+    metafunc.parametrize("database_name", [os.environ.get("HEADGATE_TEST_DB", "sqlite")])
+
+
+@pytest.fixture
+def vendor() -> str:
+    """``sqlite`` or ``postgresql``."""
+    from django.db import connection
+
+    return connection.vendor
+
+
+@pytest.fixture
+def now(db: None) -> Iterator[FrozenClock]:
+    """The store's clock, stopped; ``now.advance(seconds=5)`` moves it."""
+    with clock.frozen(START_MS) as frozen:
+        yield frozen
+
+
+@pytest.fixture
+def admit(db: None) -> Callable[..., list[Claim]]:
+    """Admit from all queues as worker ``w1``: ``admit(4)``."""
+
+    def call(capacity: int = 1, **options: Any) -> list[Claim]:
+        options.setdefault("queues", {"*": 1})
+        return Gate(options.pop("worker_id", "w1"), **options).admit(capacity)
+
+    return call

@@ -1,0 +1,110 @@
+"""One handler per behaviour."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+
+from headgate_django import Context, RateLimited, Retry, Revoke, Skip, Snooze, Undecodable, job
+from tests.sample.models import Run
+
+
+def record(context: Context, name: str = "") -> Run:
+    return Run.objects.create(
+        name=name or context.kind, job_id=context.job_id, attempt=context.attempt, pid=os.getpid()
+    )
+
+
+@job("sample:ok")
+def ok(value: object = None) -> object:
+    return value
+
+
+@job("sample:recorded")
+def recorded(name: str, context: Context) -> None:
+    record(context, name)
+
+
+@job("sample:fails", max_attempts=3)
+def fails(message: str = "boom") -> None:
+    raise ValueError(message)
+
+
+@job("sample:flaky", max_attempts=5, backoff=lambda exception, attempt: 0)
+def flaky(times: int, context: Context) -> None:
+    record(context)
+    if context.attempt <= times:
+        raise ConnectionError("try again")
+
+
+@job("sample:retries")
+def retries(delay: float) -> None:
+    raise Retry("later", delay=delay)
+
+
+@job("sample:skips")
+def skips() -> None:
+    raise Skip("not worth it")
+
+
+@job("sample:revokes")
+def revokes() -> None:
+    raise Revoke("never mind")
+
+
+@job("sample:snoozes")
+def snoozes(delay: float = 60) -> None:
+    raise Snooze(delay, "not yet")
+
+
+@job("sample:rate_limited")
+def rate_limited(retry_after: float = 60) -> None:
+    raise RateLimited(retry_after, "429")
+
+
+@job("sample:undecodable")
+def undecodable() -> None:
+    raise Undecodable("made of cheese")
+
+
+@job("sample:sleeps")
+def sleeps(seconds: float, context: Context) -> None:
+    run = record(context)
+    time.sleep(seconds)
+    run.finished = True
+    run.save()
+
+
+@job("sample:waits")
+def waits(context: Context, seconds: float = 60) -> None:
+    record(context)
+    if context.wait(seconds):
+        raise Retry(context.cancel_reason)
+
+
+@job("sample:asynchronous")
+async def asynchronous(seconds: float = 0, *, context: Context) -> None:
+    await asyncio.sleep(seconds)
+    await Run.objects.acreate(name="async", job_id=context.job_id, pid=os.getpid())
+
+
+@job("sample:dies")
+def dies(context: Context) -> None:
+    record(context)
+    os._exit(17)
+
+
+@job("sample:versioned", schema_version=3)
+def versioned(full_name: str, *, greeting: str) -> str:
+    return f"{greeting} {full_name}"
+
+
+@versioned.upcaster(1)
+def _(arguments: dict) -> dict:
+    return {"full_name": arguments["name"]}
+
+
+@versioned.upcaster(2)
+def _(arguments: dict) -> dict:
+    return {**arguments, "greeting": "Hello"}
