@@ -1,0 +1,1 @@
+"""A small web shop that shows the queue at work: ``python manage.py demo``."""

@@ -1,0 +1,1 @@
+"""The shop: orders are charged, confirmed, invoiced and shipped by jobs."""

@@ -1,0 +1,137 @@
+"""The processes of the demo: workers that are started again when a job has killed them, and the site."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+from django.conf import settings
+
+from example_project.shop.demo.stop import Stop
+
+MAX_RESTARTS = 30
+STOP_SECONDS = 12
+
+
+class ProcessFailed(Exception):
+    """A process ended, or did not start, where it should have."""
+
+
+class Process:
+    """One ``manage.py`` command. Its output is read all the time, so that it never blocks on a full pipe."""
+
+    def __init__(self, name: str, *arguments: str, clean_exit_codes: tuple[int, ...] = (0,)) -> None:
+        self.name = name
+        self.clean_exit_codes = clean_exit_codes
+        self.ready = threading.Event()
+        self.output: deque[str] = deque(maxlen=40)
+        # In a session of its own, so that Ctrl-C reaches the demo alone, which then stops them in order.
+        self._popen = subprocess.Popen(
+            [sys.executable, "-u", str(settings.BASE_DIR / "manage.py"), *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs."""
+        return self._popen.poll()
+
+    def wait_until_ready(self, stop: Stop) -> None:
+        """Wait for the line that says so. Raises ProcessFailed, with its last output, when it ends instead."""
+        while not self.ready.is_set():
+            if self.exit_code is not None:
+                raise ProcessFailed(self.report("did not start"))
+            stop.wait(0.05)
+
+    def ask_to_stop(self) -> None:
+        """Send SIGTERM."""
+        if self.exit_code is None:
+            self._popen.terminate()
+
+    def wait(self, until: float, impatient: Callable[[], bool]) -> int:
+        """The exit code; killed when it is still there ``until`` then, or when somebody is ``impatient``."""
+        while self.exit_code is None:
+            if time.monotonic() > until or impatient():
+                self._popen.kill()
+            try:
+                self._popen.wait(0.1)
+            except subprocess.TimeoutExpired:
+                continue
+        self._reader.join(1)
+        return self._popen.returncode
+
+    def report(self, problem: str) -> str:
+        """A message with the last lines of the output."""
+        self._reader.join(1)
+        tail = "".join(f"\n    {line}" for line in self.output)
+        return f"{self.name} {problem} (exit code {self.exit_code}){tail}"
+
+    def _read(self) -> None:
+        assert self._popen.stdout is not None
+        for line in self._popen.stdout:
+            self.output.append(line.rstrip())
+            if re.search(r"\bready\b", line):
+                self.ready.set()
+
+
+class Fleet:
+    """Named processes; workers among them are restarted when they die."""
+
+    def __init__(self, stop: Stop, say: Callable[[str], None]) -> None:
+        self._stop, self._say = stop, say
+        self._workers: dict[str, tuple[str, ...]] = {}
+        self._running: dict[str, Process] = {}
+        self.restarts = 0
+
+    def start_worker(self, name: str, *options: str) -> None:
+        """Start a worker and wait until it serves."""
+        self._workers[name] = options
+        self._run_worker(name)
+        self._running[name].wait_until_ready(self._stop)
+
+    def start_site(self, *options: str) -> Process:
+        """Start the web site; whoever uses it waits until it answers."""
+        self._running["site"] = Process("site", "runserver", *options, clean_exit_codes=(0, -signal.SIGTERM))
+        return self._running["site"]
+
+    def tend(self) -> None:
+        """Start dead workers again. Raises ProcessFailed when one does not get as far as serving."""
+        for name, process in list(self._running.items()):
+            if process.exit_code is None:
+                continue
+            if name not in self._workers or not process.ready.is_set() or self.restarts >= MAX_RESTARTS:
+                raise ProcessFailed(process.report("ended"))
+            self.restarts += 1
+            self._say(f"worker {name} was killed by a job (exit code {process.exit_code}); starting it again")
+            self._run_worker(name)
+
+    def shut_down(self) -> list[str]:
+        """Stop all; what did not stop cleanly. Nothing is left running, whatever happens."""
+        alive = [process for process in self._running.values() if process.exit_code is None]
+        for process in alive:
+            process.ask_to_stop()
+        until = time.monotonic() + STOP_SECONDS
+        asked = self._stop.requests
+        problems = []
+        for process in alive:
+            code = process.wait(until, lambda: self._stop.requests > asked)
+            if code not in process.clean_exit_codes:
+                problems.append(process.report("did not stop cleanly"))
+        self._running.clear()
+        return problems
+
+    def _run_worker(self, name: str) -> None:
+        self._running[name] = Process(f"worker {name}", "headgate_worker", *self._workers[name])

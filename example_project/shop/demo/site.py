@@ -1,0 +1,105 @@
+"""The demo's web site: a free port on this machine, and a browser of a few lines that looks at it over HTTP."""
+
+from __future__ import annotations
+
+import html
+import re
+import socket
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+from html.parser import HTMLParser
+from http.cookiejar import CookieJar
+
+from django.urls import reverse
+
+from example_project.shop.demo.fleet import Process, ProcessFailed
+from example_project.shop.demo.stop import Stop
+
+HOST = "127.0.0.1"
+PORT = 8000
+TIMEOUT = 10
+
+
+def free_port() -> int:
+    """8000, or another one when that is taken."""
+    for port in (PORT, 0):
+        with socket.socket() as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                listener.bind((HOST, port))
+            except OSError:
+                continue
+            return int(listener.getsockname()[1])
+    raise ProcessFailed(f"no free port on {HOST}")
+
+
+class Browser:
+    """Pages and forms of one site, with cookies."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self._cookies = CookieJar()
+        self._opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPCookieProcessor(self._cookies)
+        )
+
+    def get(self, path: str) -> str:
+        """The page. Raises OSError when the site does not answer, or answers with an error."""
+        with self._opener.open(self.root + path, timeout=TIMEOUT) as response:
+            return str(response.read().decode())
+
+    def post(self, path: str, fields: Mapping[str, str]) -> str:
+        """The page that a form leads to."""
+        token = next((cookie.value for cookie in self._cookies if cookie.name == "csrftoken"), "")
+        body = urllib.parse.urlencode({**fields, "csrfmiddlewaretoken": token}).encode()
+        with self._opener.open(self.root + path, data=body, timeout=TIMEOUT) as response:
+            return str(response.read().decode())
+
+    def wait_until_up(self, process: Process, stop: Stop) -> None:
+        """Wait for the first answer. Raises ProcessFailed when the process ends instead."""
+        while True:
+            if process.exit_code is not None:
+                raise ProcessFailed(process.report("did not start"))
+            try:
+                self.get(reverse("status"))
+                return
+            except urllib.error.HTTPError as error:
+                raise ProcessFailed(process.report(f"answers {error}")) from error
+            except OSError:
+                stop.wait(0.1)
+
+    def login(self, username: str, password: str) -> str:
+        """The admin's front page."""
+        path = reverse("admin:login")
+        self.get(path)
+        return self.post(path, {"username": username, "password": password, "next": reverse("admin:index")})
+
+
+class _Form(HTMLParser):
+    """The hidden fields of the last POST form on a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fields: dict[str, str] = {}
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if tag == "form" and (given.get("method") or "").lower() == "post":
+            self.fields = {}
+        elif tag == "input" and given.get("type") == "hidden" and given.get("name"):
+            self.fields[str(given["name"])] = given.get("value") or ""
+
+
+def hidden_fields(page: str) -> dict[str, str]:
+    """What a form on the page would send without the user's doing."""
+    form = _Form()
+    form.feed(page)
+    return form.fields
+
+
+def messages(page: str) -> str:
+    """The admin's messages on a page, as text."""
+    found = re.search(r'<ul class="messagelist">(.*?)</ul>', page, re.DOTALL)
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", found.group(1))).split()) if found else ""
