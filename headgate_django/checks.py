@@ -1,1 +1,76 @@
-def register(): ...
+"""System checks: what would go wrong in production, said before it does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.core import checks
+from django.db import connections
+
+from headgate_django.conf import SettingError, config
+from headgate_django.models.store import alias
+
+SUPPORTED = ("postgresql", "sqlite")
+
+
+def register() -> None:
+    """Called once the apps are ready."""
+    checks.register(check_settings)
+    checks.register(check_database, checks.Tags.database)
+
+
+def check_settings(app_configs: Any = None, **kwargs: Any) -> list[checks.CheckMessage]:
+    """E001: HEADGATE has an unknown key or a wrong value. E002: its database alias is unknown."""
+    try:
+        database = config().database
+    except SettingError as error:
+        return [checks.Error(str(error), id="headgate_django.E001")]
+    if database and database not in connections:
+        return [
+            checks.Error(f"HEADGATE['DATABASE'] is {database!r}, which DATABASES lacks", id="headgate_django.E002")
+        ]
+    return []
+
+
+def check_database(
+    app_configs: Any = None, databases: Sequence[str] | None = None, **kwargs: Any
+) -> list[checks.CheckMessage]:
+    """E003: unsupported database. W001: SQLite without WAL. W002: SQLite with a short timeout."""
+    using = alias()
+    if databases is None or using not in databases:
+        return []
+    connection = connections[using]
+    if connection.vendor not in SUPPORTED:
+        return [
+            checks.Error(
+                f"database {using!r} is {connection.display_name}, which is not supported yet",
+                hint="PostgreSQL in production, SQLite embedded.",
+                id="headgate_django.E003",
+            )
+        ]
+    return _check_sqlite(using) if connection.vendor == "sqlite" else []
+
+
+def _check_sqlite(using: str) -> list[checks.CheckMessage]:
+    messages: list[checks.CheckMessage] = []
+    with connections[using].cursor() as cursor:
+        cursor.execute("PRAGMA journal_mode")
+        mode = cursor.fetchone()[0]
+    if mode not in ("wal", "memory"):
+        messages.append(
+            checks.Warning(
+                f"SQLite database {using!r} has journal mode {mode!r}: readers and the worker block each other",
+                hint='OPTIONS: {"init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL"}',
+                id="headgate_django.W001",
+            )
+        )
+    if connections[using].settings_dict["OPTIONS"].get("timeout", 5) < 5:
+        messages.append(
+            checks.Warning(
+                f"SQLite database {using!r} waits less than 5 seconds for another writer",
+                hint='OPTIONS: {"timeout": 20}',
+                id="headgate_django.W002",
+            )
+        )
+    return messages

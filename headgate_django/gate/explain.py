@@ -13,7 +13,6 @@ from headgate_django.models.quarantine import Quarantine
 from headgate_django.models.queue import Partition, Queue
 
 MAX_POSITION = 1_000
-WORKER_STALE_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +71,7 @@ def _paused_partition(job: Job, now_ms: int, using: str) -> Iterator[Explanation
 
 
 def _worker(job: Job, now_ms: int, using: str) -> Iterator[Explanation]:
-    alive = Worker.objects.using(using).filter(heartbeat_at_ms__gt=now_ms - WORKER_STALE_MS)
+    alive = Worker.objects.using(using).alive()
     if job.sticky_worker:
         if not alive.filter(id=job.sticky_worker).exists():
             yield Explanation(

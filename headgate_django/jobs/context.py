@@ -6,10 +6,19 @@ import json
 import threading
 from collections.abc import Mapping
 from datetime import datetime
+from enum import StrEnum
 from functools import cached_property
 
 from headgate_django.core.durations import from_ms
 from headgate_django.core.outcomes import Claim
+
+
+class CancelReason(StrEnum):
+    """Why a run is asked to stop."""
+
+    TIMEOUT = "timeout"
+    LEASE_LOST = "lease lost"
+    SHUTDOWN = "shutdown"
 
 
 class Context:
@@ -78,7 +87,7 @@ class Context:
         """Sleep up to ``seconds``, less when cancelled; whether it was cancelled."""
         return self._cancelled.wait(seconds)
 
-    def cancel(self, reason: str) -> None:
+    def cancel(self, reason: CancelReason) -> None:
         """Ask the handler to stop. Called by the worker."""
         if not self._cancelled.is_set():
             self.cancel_reason = reason

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable
+from typing import Any
 
 from django.db import connections, transaction
 
@@ -38,17 +39,44 @@ def _notify(queue: str, using: str) -> None:
     execute(using, "SELECT pg_notify(%s, %s)", [CHANNEL, queue[:64]])
 
 
-def listen(using: str) -> None:
-    """Subscribe this thread's connection to notifications (PostgreSQL)."""
-    execute(using, f"LISTEN {CHANNEL}")
+class Listener:
+    """Hears of new work on this thread's connection. Polling alone is always correct; this only shortens waits.
 
+    PostgreSQL: LISTEN, again whenever the connection is a new one. SQLite: a look at the file's data version,
+    which changes when another connection commits.
+    """
 
-def drain_notifications(using: str) -> int:
-    """Take what has arrived on this thread's connection, without waiting; how many."""
-    connection = connections[using].connection
-    return sum(1 for _ in connection.notifies(timeout=0)) if connection is not None else 0
+    def __init__(self, using: str) -> None:
+        self._using = using
+        self._heard = False
+        self._subscribed: Any = None
+        self._version = -1
 
+    def subscribe(self) -> None:
+        """Make sure that the current connection listens."""
+        if not is_postgres(self._using):
+            return
+        connection = connections[self._using]
+        connection.ensure_connection()
+        if connection.connection is not self._subscribed:
+            execute(self._using, f"LISTEN {CHANNEL}")
+            self._subscribed = connection.connection
+            self._heard = True  # whatever was missed while nobody listened
 
-def data_version(using: str) -> int:
-    """A number that changes when another connection commits to the file (SQLite)."""
-    return int(fetch(using, "PRAGMA data_version")[0][0])
+    def fileno(self) -> int | None:
+        """What to wait on besides the caller's own events; None when there is nothing to wait on."""
+        raw = connections[self._using].connection
+        return raw.fileno() if raw is not None and raw is self._subscribed else None
+
+    def heard(self) -> bool:
+        """Whether something may have arrived since the last call."""
+        if not is_postgres(self._using):
+            version = int(fetch(self._using, "PRAGMA data_version")[0][0])
+            changed, self._version = version != self._version, version
+            return changed
+        raw = connections[self._using].connection
+        if raw is not None and raw is self._subscribed:
+            for _ in raw.notifies(timeout=0):
+                self._heard = True
+        heard, self._heard = self._heard, False
+        return heard

@@ -2,9 +2,35 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.db import models
 
+from headgate_django.models import clock
 from headgate_django.models.fields import KeyField, MillisecondsField
+
+STALE_MS = 60_000
+"""A worker that has not been heard of for this long is not counted on."""
+
+FORGET_MS = 15 * 60_000
+"""A worker that has not been heard of for this long is forgotten."""
+
+
+class WorkerQuerySet(models.QuerySet["Worker"]):
+    """Verbs of the fleet's register."""
+
+    def beat(self, worker_id: str, **columns: Any) -> None:
+        """Write the heartbeat of one worker, at the store's time."""
+        now_ms = clock.now_ms(self.db)
+        self.update_or_create(
+            id=worker_id,
+            defaults={**columns, "heartbeat_at_ms": now_ms},
+            create_defaults={**columns, "heartbeat_at_ms": now_ms, "started_at_ms": now_ms},
+        )
+
+    def alive(self) -> WorkerQuerySet:
+        """Workers that were heard of lately."""
+        return self.filter(heartbeat_at_ms__gt=clock.now_ms(self.db) - STALE_MS)
 
 
 class Worker(models.Model):
@@ -22,6 +48,8 @@ class Worker(models.Model):
     empty_polls = models.BigIntegerField(default=0)
     started_at_ms = MillisecondsField(instant=True)
     heartbeat_at_ms = MillisecondsField(instant=True)
+
+    objects = WorkerQuerySet.as_manager()
 
     class Meta:
         default_permissions = ("view",)

@@ -1,0 +1,51 @@
+"""The duties, and one pass of one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from headgate_django.duties import lease
+from headgate_django.duties.forget import forget_workers
+from headgate_django.lifecycle.evict import evict
+from headgate_django.lifecycle.reclaim import reclaim
+
+BATCH = 500
+MAX_BATCHES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """A bounded piece of work, repeated every ``interval`` seconds by whoever holds its lease."""
+
+    name: str
+    interval: float
+    work: Callable[[int, str], int]
+    """(limit, database alias) → rows handled."""
+
+    @property
+    def ttl_ms(self) -> int:
+        """How long the lease lasts: several intervals, so that one slow pass does not lose it."""
+        return int(self.interval * 1000) * 5
+
+
+SWEEPS = (
+    Sweep("reclaim", 1.0, lambda limit, using: reclaim(limit=limit, using=using)),
+    Sweep("evict", 5.0, lambda limit, using: evict(limit=limit, using=using)),
+    Sweep("forget workers", 60.0, lambda limit, using: forget_workers(using=using)),
+)
+
+
+def perform(sweep: Sweep, holder: str, *, using: str) -> int | None:
+    """One pass under the sweep's lease, in bounded batches; rows handled, or None when another worker holds it."""
+    handled = 0
+    for _ in range(MAX_BATCHES):
+        if not lease.acquire(sweep.name, holder, sweep.ttl_ms, using=using):
+            return handled or None
+        count = sweep.work(BATCH, using)
+        handled += count
+        if count:
+            lease.count(sweep.name, count, using=using)
+        if count < BATCH:
+            break
+    return handled

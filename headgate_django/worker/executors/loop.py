@@ -1,0 +1,78 @@
+"""Asynchronous handlers, on one event loop in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from typing import Any
+
+from asgiref.sync import ThreadSensitiveContext, sync_to_async
+
+from headgate_django.core.outcomes import Outcome
+from headgate_django.core.states import Event
+from headgate_django.worker import hygiene, runner
+from headgate_django.worker.failure import describe
+from headgate_django.worker.run import Results, Run
+
+logger = logging.getLogger("headgate_django.worker")
+
+
+class LoopExecutor:
+    """Runs each handler as a task, with a database thread of its own."""
+
+    def __init__(self, results: Results) -> None:
+        self._results = results
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._tasks: dict[Run, asyncio.Task[Any]] = {}
+
+    def submit(self, run: Run) -> None:
+        """Start the handler on the loop, which is started on first use."""
+        asyncio.run_coroutine_threadsafe(self._execute(run), self._ensure_loop())
+
+    def cancel(self, run: Run) -> None:
+        """Raise CancelledError inside the handler."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._cancel_task, run)
+
+    def close(self, timeout: float) -> bool:
+        """Stop the loop; whether it ended within ``timeout`` seconds."""
+        if self._loop is None or self._thread is None:
+            return True
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def _ensure_loop(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=self._loop.run_forever, name="headgate-loop", daemon=True)
+            self._thread.start()
+        return self._loop
+
+    def _cancel_task(self, run: Run) -> None:
+        task = self._tasks.get(run)
+        if task is not None:
+            task.cancel()
+
+    async def _execute(self, run: Run) -> None:
+        try:
+            # A task of its own, so that cancelling the handler never cancels the bookkeeping around it.
+            self._tasks[run] = asyncio.ensure_future(_run(run))
+            outcome = await self._tasks[run]
+        except BaseException as error:
+            logger.exception("job %s could not be run", run.claim.id)
+            outcome = Outcome(event=Event.RETRY, failure=describe(error))
+        finally:
+            self._tasks.pop(run, None)
+        self._results.put(run, outcome)
+
+
+async def _run(run: Run) -> Outcome:
+    # ORM calls of this handler share one thread, and no other handler's, so transactions do not mix.
+    async with ThreadSensitiveContext():
+        try:
+            return await runner.arun(run.claim, run.context)
+        finally:
+            await sync_to_async(hygiene.close_all)()

@@ -1,0 +1,61 @@
+"""From an exception to bounded text: the exception itself never travels and is never stored."""
+
+from __future__ import annotations
+
+import hashlib
+import traceback
+
+from headgate_django.core.outcomes import Failure
+
+MAX_MESSAGE = 4_096
+MAX_TRACEBACK = 16_384
+MAX_FRAMES = 64
+MAX_GROUP_MEMBERS = 15
+
+
+def describe(error: BaseException) -> Failure:
+    """What to store of an exception: class path, message, traceback, and a key that groups equal failures."""
+    return Failure(
+        error_class=class_path(type(error)),
+        message=bounded(_message(error), MAX_MESSAGE),
+        traceback=bounded(_traceback(error), MAX_TRACEBACK),
+        group=_group(error),
+    )
+
+
+def class_path(error_type: type[BaseException]) -> str:
+    """``package.module.Class``; builtins go without their module."""
+    name = error_type.__qualname__
+    return name if error_type.__module__ == "builtins" else f"{error_type.__module__}.{name}"
+
+
+def bounded(text: str, limit: int) -> str:
+    """Text that every database stores: its beginning and end, without NUL characters and surrogates."""
+    if len(text) > limit:
+        head, tail = text[: limit // 4], text[-(limit - limit // 4) :]
+        text = f"{head}\n… {len(text) - limit} of {len(text)} characters left out …\n{tail}"
+    return text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode()
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error) or type(error).__name__
+    except Exception as failure:  # a broken __str__ must not hide that the job failed
+        return f"<{type(error).__name__} whose message raised {type(failure).__name__}>"
+
+
+def _traceback(error: BaseException) -> str:
+    try:
+        formatted = traceback.TracebackException.from_exception(
+            error, limit=-MAX_FRAMES, max_group_width=MAX_GROUP_MEMBERS
+        )
+        return "".join(formatted.format())
+    except Exception as failure:
+        return f"<traceback could not be formatted: {type(failure).__name__}>"
+
+
+def _group(error: BaseException) -> str:
+    # The place that raised, not the message: messages carry ids, and each would be its own group.
+    frames = traceback.extract_tb(error.__traceback__, limit=-1)
+    place = f"{frames[-1].filename}:{frames[-1].name}" if frames else ""
+    return hashlib.sha256(f"{class_path(type(error))}\n{place}".encode("utf-8", "replace")).hexdigest()[:16]

@@ -1,0 +1,68 @@
+"""When to poll, renew and beat: the runtime's timers. Python's monotonic clock, which measures durations only."""
+
+from __future__ import annotations
+
+import random
+import time
+
+from headgate_django.worker.options import WorkerOptions
+
+FIRST_PAUSE = 0.05
+JITTER = 0.2
+BEATS_PER_LEASE = 3
+
+
+class Pace:
+    """Empty polls back off from 50 ms to the poll interval; work and wake-ups end the pause."""
+
+    def __init__(self, options: WorkerOptions) -> None:
+        self._longest = options.poll_interval / 1000
+        self._beat_interval = options.lease / 1000 / BEATS_PER_LEASE
+        self._next_poll = 0.0
+        self._next_beat = 0.0
+        self._pause = FIRST_PAUSE
+        self._empty_in_a_row = 0
+
+    @property
+    def due(self) -> bool:
+        """Whether to ask the gate."""
+        return time.monotonic() >= self._next_poll
+
+    @property
+    def beat_due(self) -> bool:
+        """Whether to renew the leases and to beat."""
+        return time.monotonic() >= self._next_beat
+
+    @property
+    def dry(self) -> bool:
+        """Whether the gate had nothing, twice: once may be a bounded look at very many streams."""
+        return self._empty_in_a_row >= 2
+
+    def admitted(self, count: int) -> None:
+        """Remember what an admit brought."""
+        if count:
+            self.hurry()
+            return
+        self._empty_in_a_row += 1
+        self._next_poll = time.monotonic() + self._pause * (1 + JITTER * random.random())
+        self._pause = min(self._longest, self._pause * 2)
+
+    def hurry(self) -> None:
+        """There may be work: ask the gate at once."""
+        self._next_poll = 0.0
+        self._pause = FIRST_PAUSE
+        self._empty_in_a_row = 0
+
+    def beaten(self) -> None:
+        """Remember a beat."""
+        self._next_beat = time.monotonic() + self._beat_interval
+
+    @property
+    def until_next_beat(self) -> float:
+        """Seconds until the next beat; negative when it is late."""
+        return self._next_beat - time.monotonic()
+
+    @property
+    def until_next_poll(self) -> float:
+        """Seconds until the gate is asked again; negative when that is due."""
+        return self._next_poll - time.monotonic()
