@@ -22,7 +22,7 @@ LOOPBACK = ["127.0.0.1", "localhost", "[::1]"]
 ALLOWED_HOSTS: list[str] = env.list("ALLOWED_HOSTS", default=LOOPBACK)
 _LOCAL = set(ALLOWED_HOSTS) <= set(LOOPBACK)
 DEBUG: bool = env.bool("DEBUG", default=_LOCAL)
-SECRET_KEY: str = env.str("SECRET_KEY", default="insecure: only for this machine" if _LOCAL else environ.Env.NOTSET)
+SECRET_KEY: str = env.str("SECRET_KEY", default="insecure: for this machine only" if _LOCAL else env.NOTSET)
 
 
 def _database() -> dict[str, Any]:

@@ -128,9 +128,7 @@ class Script:
         yield Scene([self._named(late.envelope("reader1@example.com", offer=self.token))], State.ARCHIVED)
 
     def _per_order(self, handler, orders: Iterable[Order]) -> list[Envelope]:
-        return [
-            self._named(handler.using(partition_key=order.shop).envelope(order.number)) for order in orders
-        ]
+        return [self._named(handler.using(partition_key=order.shop).envelope(order.number)) for order in orders]
 
     def _each(self, handler, values: Iterable[str]) -> list[Envelope]:
         return [self._named(handler.envelope(value)) for value in values]

@@ -5,50 +5,82 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
-    dependencies = [
-    ]
+    dependencies = []
 
     operations = [
         migrations.CreateModel(
-            name='Order',
+            name="Order",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('number', models.CharField(max_length=40, unique=True)),
-                ('shop', models.CharField(help_text='The tenant: its jobs are one partition of each queue.', max_length=40)),
-                ('email', models.EmailField(max_length=254)),
-                ('amount', models.DecimalField(decimal_places=2, max_digits=8)),
-                ('card', models.CharField(choices=[('valid', 'valid'), ('flaky', 'valid, but the gateway is down at the first two tries'), ('declined', 'declined')], default='valid', max_length=10)),
-                ('status', models.CharField(choices=[('new', 'New'), ('paid', 'Paid'), ('declined', 'Declined')], default='new', max_length=10)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
+                (
+                    "id",
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
+                ),
+                ("number", models.CharField(max_length=40, unique=True)),
+                (
+                    "shop",
+                    models.CharField(
+                        help_text="The tenant: its jobs are one partition of each queue.", max_length=40
+                    ),
+                ),
+                ("email", models.EmailField(max_length=254)),
+                ("amount", models.DecimalField(decimal_places=2, max_digits=8)),
+                (
+                    "card",
+                    models.CharField(
+                        choices=[
+                            ("valid", "valid"),
+                            ("flaky", "valid, but the gateway is down at the first two tries"),
+                            ("declined", "declined"),
+                        ],
+                        default="valid",
+                        max_length=10,
+                    ),
+                ),
+                (
+                    "status",
+                    models.CharField(
+                        choices=[("new", "New"), ("paid", "Paid"), ("declined", "Declined")],
+                        default="new",
+                        max_length=10,
+                    ),
+                ),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
             ],
             options={
-                'ordering': ['-pk'],
+                "ordering": ["-pk"],
             },
         ),
         migrations.CreateModel(
-            name='EmailLog',
+            name="EmailLog",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('to', models.EmailField(max_length=254)),
-                ('subject', models.CharField(max_length=200)),
-                ('reference', models.CharField(max_length=80)),
-                ('sent_at', models.DateTimeField(auto_now_add=True)),
+                (
+                    "id",
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
+                ),
+                ("to", models.EmailField(max_length=254)),
+                ("subject", models.CharField(max_length=200)),
+                ("reference", models.CharField(max_length=80)),
+                ("sent_at", models.DateTimeField(auto_now_add=True)),
             ],
             options={
-                'ordering': ['-pk'],
-                'constraints': [models.UniqueConstraint(fields=('to', 'subject', 'reference'), name='shop_email_once')],
+                "ordering": ["-pk"],
+                "constraints": [
+                    models.UniqueConstraint(fields=("to", "subject", "reference"), name="shop_email_once")
+                ],
             },
         ),
         migrations.CreateModel(
-            name='Invoice',
+            name="Invoice",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('pdf', models.BinaryField()),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('order', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, to='shop.order')),
+                (
+                    "id",
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
+                ),
+                ("pdf", models.BinaryField()),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("order", models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, to="shop.order")),
             ],
         ),
     ]

@@ -1,0 +1,64 @@
+"""The stage: the database, the workers and the site of one run, and the loop that watches them."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+
+from django.core.management import call_command
+
+from example_project.shop.demo import login, summary
+from example_project.shop.demo.fleet import Fleet
+from example_project.shop.demo.script import Counts, Script
+from example_project.shop.demo.site import HOST, Browser, free_port
+from example_project.shop.demo.stop import Stop
+
+# A short lease, so that the demo need not wait long for the jobs of a killed worker.
+COMMON = ("--lease", "2", "--shutdown-timeout", "5", "--poll-interval", "0.5")
+WORKERS = {
+    "shop": ("--queues", "critical:6,default:3,reports:2", "--threads", "8", *COMMON),
+    # Photos kill their worker now and then. In a worker of its own, with one slot, they hurt nobody else.
+    "imports": ("--queues", "imports", "--threads", "1", *COMMON),
+}
+ALPHABET = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ"
+
+
+class Stage:
+    """One run of the demo."""
+
+    def __init__(self, stop: Stop, say: Callable[[str], None], show: Callable[[str], None]) -> None:
+        self.stop, self.say, self._show = stop, say, show
+        self.script = Script("".join(secrets.choice(ALPHABET) for _ in range(6)))
+        self.fleet = Fleet(stop, say)
+        self.username = self.password = ""
+        self.browser = Browser("")
+
+    def set_up(self) -> None:
+        """Migrate, make a login, store the jobs, start the workers and the site."""
+        call_command("migrate", verbosity=0, interactive=False)
+        self.username, self.password = login.make_login()
+        self.stop.wait(0)
+        jobs = self.script.enqueue()
+        self.say(f"{jobs} jobs enqueued; their ids begin with {self.script.token}")
+        address = f"{HOST}:{free_port()}"
+        # --insecure: static files also with DEBUG off.
+        site = self.fleet.start_site(address, "--noreload", "--insecure")
+        for name, options in WORKERS.items():
+            self.fleet.start_worker(name, *options)
+            self.say(f"worker {name}: headgate_worker {' '.join(options)}")
+        self.browser = Browser(f"http://{address}")
+        self.browser.wait_until_up(site, self.stop)
+
+    def watch(self, until: Callable[[Counts], bool]) -> Counts:
+        """Tend the workers and show where the jobs stand, until they stand as wanted."""
+        while True:
+            counts = summary.count_jobs(self.script.token)
+            self._show(summary.line(counts))
+            if until(counts):
+                return counts
+            self.stop.wait(1)
+            self.fleet.tend()
+
+    def is_settled(self, counts: Counts) -> bool:
+        """Whether every job is where the script wants it."""
+        return not summary.differences(counts, self.script.expected)
