@@ -27,9 +27,8 @@ def check_settings(app_configs: Any = None, **kwargs: Any) -> list[checks.CheckM
     except SettingError as error:
         return [checks.Error(str(error), id="headgate_django.E001")]
     if database and database not in connections:
-        return [
-            checks.Error(f"HEADGATE['DATABASE'] is {database!r}, which DATABASES lacks", id="headgate_django.E002")
-        ]
+        message = f"HEADGATE['DATABASE'] is {database!r}, which DATABASES lacks"
+        return [checks.Error(message, id="headgate_django.E002")]
     return []
 
 

@@ -63,7 +63,10 @@ def parse(declared: object) -> Config:
     for key in declared:
         if key not in known:
             raise SettingError(f"HEADGATE[{key!r}] is not a setting" + suggestion(str(key), known))
-    return Config(**{key.lower(): _PARSERS[key](f"HEADGATE[{key!r}]", value) for key, value in declared.items()})
+    values: dict[str, Any] = {
+        key.lower(): _PARSERS[key](f"HEADGATE[{key!r}]", value) for key, value in declared.items()
+    }
+    return Config(**values)
 
 
 def _text(name: str, value: object) -> str:

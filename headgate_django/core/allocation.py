@@ -12,6 +12,7 @@ import heapq
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from random import Random
 from typing import NamedTuple
 
@@ -43,7 +44,7 @@ class Ledger:
 
     rng: Random = field(default_factory=Random)
     max_groups: int = 10_000
-    _virtual_time: dict[str, float] = field(default_factory=dict)
+    _virtual_time: OrderedDict[str, float] = field(default_factory=OrderedDict)
     _clock: float = 0.0
     _active: frozenset[str] = frozenset()
     _served_at: OrderedDict[Group, int] = field(default_factory=OrderedDict)
@@ -56,7 +57,15 @@ class Ledger:
             if queue not in self._active:
                 self._virtual_time[queue] = max(self._virtual_time.get(queue, 0.0), self._clock)
         self._active = queues
+        self._forget_idle()
         return {queue: self._virtual_time[queue] for queue in queues}
+
+    def _forget_idle(self) -> None:
+        # Names of queues may be made up without end; those unused the longest go first.
+        excess = len(self._virtual_time) - max(self.max_groups, len(self._active))
+        idle = (queue for queue in self._virtual_time if queue not in self._active)
+        for queue in list(islice(idle, max(0, excess))):
+            del self._virtual_time[queue]
 
     def recency(self, group: Group) -> float:
         """Smaller for a group served longer ago; random among those never served."""
@@ -66,6 +75,7 @@ class Ledger:
         """Remember that ``count`` jobs of ``group`` were admitted from a queue of this weight."""
         self._clock = max(self._clock, self._virtual_time.get(group.queue, self._clock))
         self._virtual_time[group.queue] = self._virtual_time.get(group.queue, self._clock) + count / weight
+        self._virtual_time.move_to_end(group.queue)
         self._turn += 1
         self._served_at[group] = self._turn
         self._served_at.move_to_end(group)

@@ -18,9 +18,9 @@ from zoneinfo import ZoneInfo
 
 import msgpack
 
+from headgate_django.core.envelope import MAX_PAYLOAD_BYTES
 from headgate_django.exceptions import PayloadTooLarge, Unserializable
 
-MAX_PAYLOAD_BYTES = 1_048_576
 MAX_DEPTH = 64
 
 _DATETIME, _DATE, _TIME, _TIMEDELTA, _DECIMAL, _UUID = 1, 2, 3, 4, 5, 6
@@ -32,7 +32,7 @@ def encode(arguments: Mapping[str, Any]) -> bytes:
     Raises Unserializable with the path of the first value that cannot be carried exactly, and
     PayloadTooLarge above ``MAX_PAYLOAD_BYTES``.
     """
-    prepared = {name: _prepare(value, name, 0) for name, value in arguments.items()}
+    prepared = {_name(name): _prepare(value, name, 0) for name, value in arguments.items()}
     payload: bytes = msgpack.packb(prepared, use_bin_type=True, strict_types=True)
     if len(payload) > MAX_PAYLOAD_BYTES:
         raise PayloadTooLarge(
@@ -52,7 +52,16 @@ def decode(payload: bytes) -> dict[str, Any]:
         raise ValueError(f"not a payload: {type(error).__name__}: {error}") from error
     if not isinstance(arguments, dict):
         raise ValueError(f"not a payload: a map was expected, not {type(arguments).__name__}")
+    if not all(isinstance(name, str) for name in arguments):
+        raise ValueError("not a payload: the names of arguments must be str")
     return arguments
+
+
+def _name(name: str) -> str:
+    # Names of parameters are identifiers; those that a **kwargs takes can be any str, or a subclass of it.
+    if type(name) is not str:
+        raise Unserializable(str(name), f"is named by a {type(name).__name__}; pass a plain str")
+    return _string(name, ascii(name), 0)
 
 
 def _prepare(value: Any, path: str, depth: int) -> Any:
@@ -153,7 +162,7 @@ def _from_extension(code: int, packed: bytes) -> Any:
 def _read_datetime(body: list[Any]) -> datetime:
     text, zone, fold = body
     value = datetime.fromisoformat(text)
-    return value.replace(tzinfo=ZoneInfo(zone), fold=fold) if zone else value
+    return value.replace(tzinfo=ZoneInfo(zone) if zone else value.tzinfo, fold=fold)
 
 
 _READERS: dict[int, Callable[[Any], Any]] = {

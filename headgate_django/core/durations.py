@@ -10,6 +10,9 @@ from headgate_django.exceptions import Duration, InvalidJob
 MAX_MS = 100 * 366 * 24 * 3600 * 1000
 """A century: anything longer is a mistake, and far from any integer limit."""
 
+MAX_INSTANT_MS = 253_402_300_799_999
+"""The last millisecond that a datetime can show."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -30,7 +33,7 @@ def to_ms(value: Duration, field: str, *, minimum: int = 1) -> int:
     milliseconds = round(seconds * 1000)
     if seconds > 0 and milliseconds == 0:
         raise InvalidJob(field, "must be at least a millisecond")
-    if milliseconds < minimum:
+    if milliseconds < minimum or (seconds < 0 <= minimum):
         raise InvalidJob(field, f"must be at least {minimum / 1000:g} seconds, not {seconds:g}")
     return milliseconds
 
@@ -41,7 +44,10 @@ def instant_ms(value: datetime, field: str) -> int:
         raise InvalidJob(field, f"must be an aware datetime, not {type(value).__name__}")
     if value.utcoffset() is None:
         raise InvalidJob(field, "is a naive datetime; give it a time zone (django.utils.timezone.make_aware)")
-    return (value - _EPOCH) // _MILLISECOND
+    milliseconds = (value - _EPOCH) // _MILLISECOND
+    if milliseconds < 1:  # 0 would mean "none" in the store; a time this old was never set, or has the wrong unit
+        raise InvalidJob(field, f"must be after 1970, not {value.isoformat()}")
+    return milliseconds
 
 
 def from_ms(milliseconds: int) -> datetime:

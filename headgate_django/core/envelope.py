@@ -8,12 +8,16 @@ from dataclasses import dataclass, field, replace
 
 from ulid import ULID
 
+from headgate_django.core.durations import MAX_INSTANT_MS, MAX_MS
 from headgate_django.core.fingerprint import fingerprint
 from headgate_django.exceptions import InvalidJob, PayloadTooLarge
 
 MAX_KEY_LENGTH = 255
+MAX_KEY_BYTES = 2_560
+"""For id and routing names together: what fits into one entry of PostgreSQL's indexes."""
 MAX_TAGS, MAX_TAG_LENGTH = 32, 64
 MAX_HEADERS, MAX_HEADER_BYTES = 128, 65_536
+MAX_PAYLOAD_BYTES = 1_048_576
 MAX_BATCH_JOBS, MAX_BATCH_BYTES = 1_000, 16 * 1_048_576
 DEFAULT_QUEUE = "default"
 DEFAULT_MAX_ATTEMPTS = 25
@@ -75,11 +79,15 @@ def validate(envelope: Envelope) -> None:
         check_key(name, getattr(envelope, name))
     if not envelope.sticky_worker.isascii():
         raise InvalidJob("sticky_worker", "must be ASCII")
+    _check_key_bytes(envelope)
     _check_numbers(envelope)
+    _check_combinations(envelope)
     check_tags(envelope.tags)
     _check_headers(envelope.headers)
-    if len(envelope.payload) > MAX_BATCH_BYTES // 16:
-        raise PayloadTooLarge("payload", f"is {len(envelope.payload)} bytes, the limit is {MAX_BATCH_BYTES // 16}")
+    if not isinstance(envelope.payload, bytes):
+        raise InvalidJob("payload", f"must be bytes, not {type(envelope.payload).__name__}")
+    if len(envelope.payload) > MAX_PAYLOAD_BYTES:
+        raise PayloadTooLarge("payload", f"is {len(envelope.payload)} bytes, the limit is {MAX_PAYLOAD_BYTES}")
 
 
 def check_kind(kind: str) -> None:
@@ -124,24 +132,41 @@ def check_tags(tags: tuple[str, ...]) -> None:
         raise InvalidJob("tags", "must not contain duplicates")
 
 
+def _check_key_bytes(envelope: Envelope) -> None:
+    names = ("id", "queue", "partition_key", "rate_class", "sticky_worker")
+    sizes = {name: len(getattr(envelope, name).encode()) for name in names}
+    total = sum(sizes.values())
+    if total > MAX_KEY_BYTES:
+        longest = max(sizes, key=lambda name: sizes[name])
+        raise InvalidJob(
+            longest,
+            f"{', '.join(names)} together must be at most {MAX_KEY_BYTES} bytes of UTF-8, not {total}",
+        )
+
+
 def _check_numbers(envelope: Envelope) -> None:
     for name, minimum, maximum in (
         ("schema_version", 1, INT32_MAX),
         ("priority", -INT32_MAX - 1, INT32_MAX),
         ("weight", 1, INT32_MAX),
         ("max_attempts", 1, INT32_MAX),
-        ("scheduled_at_ms", 0, 2**62),
-        ("delay_ms", 0, 2**62),
-        ("timeout_ms", 0, 2**62),
-        ("deadline_ms", 0, 2**62),
-        ("deadline_in_ms", 0, 2**62),
-        ("retention_ms", 0, 2**62),
+        ("scheduled_at_ms", 0, MAX_INSTANT_MS),
+        ("delay_ms", 0, MAX_MS),
+        ("timeout_ms", 0, MAX_MS),
+        ("deadline_ms", 0, MAX_INSTANT_MS),
+        ("deadline_in_ms", 0, MAX_MS),
+        ("retention_ms", 0, MAX_MS),
     ):
         value = getattr(envelope, name)
         if isinstance(value, bool) or not isinstance(value, int):
             raise InvalidJob(name, f"must be an int, not {type(value).__name__}")
         if not minimum <= value <= maximum:
             raise InvalidJob(name, f"must be between {minimum} and {maximum}, not {value}")
+
+
+def _check_combinations(envelope: Envelope) -> None:
+    if not isinstance(envelope.pending, bool):
+        raise InvalidJob("pending", f"must be a bool, not {type(envelope.pending).__name__}")
     for first, second in (
         ("scheduled_at_ms", "delay_ms"),
         ("deadline_ms", "deadline_in_ms"),
@@ -153,6 +178,8 @@ def _check_numbers(envelope: Envelope) -> None:
 
 
 def _check_headers(headers: Mapping[str, str]) -> None:
+    if not isinstance(headers, Mapping):
+        raise InvalidJob("headers", f"must map str to str, not be a {type(headers).__name__}")
     if len(headers) > MAX_HEADERS:
         raise InvalidJob("headers", f"must contain at most {MAX_HEADERS} values, not {len(headers)}")
     size = 0

@@ -131,7 +131,7 @@ SELECT partition_key, rate_class, sticky_worker FROM stream LIMIT %(limit)s
 def _scan_postgres(queue: str, start: Bound, worker_id: str, limit: int, using: str) -> list[Bound]:
     from django.db import connections
 
-    params = {
+    params: dict[str, str | int] = {
         "queue": queue,
         "partition": start[0],
         "class": start[1],

@@ -56,8 +56,8 @@ def job(
     the next try, or None to give up. ``skip_on`` archives at once on these exceptions; ``retry_on``, when given,
     archives at once on all others. ``options`` are those of ``using()``, as defaults.
 
-    Raises ConfigurationError for an unknown option, InvalidJob for a bad kind, and DuplicateKind, naming both places,
-    when another function has the kind.
+    Raises ConfigurationError for an unknown option, InvalidJob for a bad kind, and DuplicateKind, naming both
+    places, when another function has the kind.
     """
     _check_options(options)
 

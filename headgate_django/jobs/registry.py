@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from typing import Any
 
 from django.apps import apps
 
@@ -11,10 +12,10 @@ from headgate_django.conf import config
 from headgate_django.exceptions import ConfigurationError, DuplicateKind
 from headgate_django.jobs.handler import Handler
 
-_handlers: dict[str, Handler[..., object]] = {}
+_handlers: dict[str, Handler[..., Any]] = {}
 
 
-def register(handler: Handler[..., object]) -> None:
+def register(handler: Handler[..., Any]) -> None:
     """Make ``handler`` the one for its kind and aliases. Raises DuplicateKind naming both places."""
     for kind in (handler.kind, *handler.aliases):
         known = _handlers.get(kind)
@@ -24,12 +25,12 @@ def register(handler: Handler[..., object]) -> None:
         _handlers[kind] = handler
 
 
-def _is_reload(known: Handler[..., object], handler: Handler[..., object]) -> bool:
+def _is_reload(known: Handler[..., Any], handler: Handler[..., Any]) -> bool:
     # A module that is imported again (autoreload, a test) declares the same function anew.
     return known.place == handler.place
 
 
-def find(kind: str) -> Handler[..., object] | None:
+def find(kind: str) -> Handler[..., Any] | None:
     """The handler of a kind or alias, or None."""
     return _handlers.get(kind)
 

@@ -33,4 +33,4 @@ class Attempt(models.Model):
     @property
     def duration_ms(self) -> int:
         """How long the run lasted."""
-        return self.finished_at_ms - self.started_at_ms
+        return int(self.finished_at_ms - self.started_at_ms)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from headgate_django.core.durations import from_ms
 
+if TYPE_CHECKING:
+    _CharField = models.CharField[str, str]
+    _BigIntegerField = models.BigIntegerField[Any, Any]
+else:
+    _CharField, _BigIntegerField = models.CharField, models.BigIntegerField
 
-class KeyField(models.CharField):
+
+class KeyField(_CharField):
     """Text that is compared and ordered by code point, as Python does: a routing name or an id.
 
     On PostgreSQL the column has collation "C": comparisons are cheaper, the order equals SQLite's, and no
@@ -28,7 +34,7 @@ class KeyField(models.CharField):
         return super().cast_db_type(connection)
 
 
-class MillisecondsField(models.BigIntegerField):
+class MillisecondsField(_BigIntegerField):
     """An instant or a duration in integer milliseconds of the store's clock.
 
     An instant's field is called ``…_ms``; the model also gets a read-only property without the suffix, an aware
@@ -43,8 +49,8 @@ class MillisecondsField(models.BigIntegerField):
         name, _, args, kwargs = super().deconstruct()
         return name, "django.db.models.BigIntegerField", args, kwargs
 
-    def contribute_to_class(self, cls: type[models.Model], name: str, **kwargs: Any) -> None:
-        super().contribute_to_class(cls, name, **kwargs)
+    def contribute_to_class(self, cls: type[models.Model], name: str, private_only: bool = False) -> None:
+        super().contribute_to_class(cls, name, private_only)
         if self.instant:
             setattr(cls, name.removesuffix("_ms"), property(_as_datetime(name)))
 

@@ -1,4 +1,4 @@
-"""The guard on ``save()``: a state changes through verbs, never through an assignment."""
+"""The guards on ``save()`` and ``delete()``: a state changes through verbs, never through an assignment."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.db import models
-from django.db.models.signals import pre_save
+from django.db.models.signals import pre_delete, pre_save
 
-from headgate_django.core.states import INITIAL
+from headgate_django.core.states import INITIAL, TERMINAL
 from headgate_django.exceptions import IllegalTransition
 from headgate_django.models.job import Job
 
-HINT = "a state changes through the verbs of headgate_django.control, never through save()"
+HINT = "a state changes through the verbs of headgate_django.control, never through save() or delete()"
+
+GUARDED = ("state", "fence", "lease_id", "lease_expires_at_ms")
+"""The law and the right to write: an instance that was read earlier must not write them back."""
 
 
-def guard_state(
+def guard_save(
     sender: type[models.Model],
     instance: Any,
     raw: bool = False,
@@ -23,21 +26,37 @@ def guard_state(
     update_fields: Iterable[str] | None = None,
     **kwargs: Any,
 ) -> None:
-    """Refuse a ``save()`` that would change a stored state, or store a new job in a state it cannot start in.
+    """Refuse a ``save()`` that would change a stored state or lease, or store a job in a state it cannot start in.
 
     Compares with the row, not with what the instance remembers: it may be stale, a proxy, or have deferred
     its state. Fixtures (``raw``) restore rows as they were dumped; the CHECK constraints still hold.
     """
     if raw or not issubclass(sender, Job):
         return
-    if "state" in instance.get_deferred_fields() or (update_fields is not None and "state" not in update_fields):
+    written = set(GUARDED if update_fields is None else update_fields) - instance.get_deferred_fields()
+    names = [name for name in GUARDED if name in written]
+    if not names:
+        return
+    rows = Job._base_manager.using(using).filter(pk=instance.pk)
+    stored = rows.values("state", *names).first()
+    if stored is None:
+        if instance.state not in INITIAL:
+            raise IllegalTransition(instance.pk, "(new)", f"save with state {str(instance.state)!r}", HINT)
+        return
+    for name in names:
+        wanted = getattr(instance, name)
+        if wanted != stored[name]:
+            raise IllegalTransition(instance.pk, stored["state"], f"save with {name} {str(wanted)!r}", HINT)
+
+
+def guard_delete(sender: type[models.Model], instance: Any, using: str = "default", **kwargs: Any) -> None:
+    """Refuse a ``delete()`` of a job that has not ended: the law lets only finished jobs be discarded."""
+    if not issubclass(sender, Job):
         return
     stored = Job._base_manager.using(using).filter(pk=instance.pk).values_list("state", flat=True).first()
-    wanted = str(instance.state)
-    if stored is None and wanted not in INITIAL:
-        raise IllegalTransition(instance.pk, "(new)", f"save with state {wanted!r}", HINT)
-    if stored is not None and stored != wanted:
-        raise IllegalTransition(instance.pk, stored, f"save with state {wanted!r}", HINT)
+    if stored is not None and stored not in TERMINAL:
+        raise IllegalTransition(instance.pk, stored, "delete()", HINT)
 
 
-pre_save.connect(guard_state, dispatch_uid="headgate_django.guard_state")
+pre_save.connect(guard_save, dispatch_uid="headgate_django.guard_save")
+pre_delete.connect(guard_delete, dispatch_uid="headgate_django.guard_delete")

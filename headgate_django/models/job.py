@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from ulid import ULID
 
 from headgate_django.core.envelope import DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE, MAX_KEY_LENGTH
+from headgate_django.core.outcomes import RUN_EVENTS
 from headgate_django.core.states import STORED, TERMINAL, Event, State, events_from, sources, target
 from headgate_django.exceptions import IllegalTransition
 from headgate_django.models.fields import KeyField, MillisecondsField
@@ -17,6 +18,8 @@ from headgate_django.models.store import execute, marks, write_transaction
 from headgate_django.signals import job_died, job_transitioned, send_after_commit
 
 DEATHS = frozenset({State.ARCHIVED, State.QUARANTINED, State.UNDECODABLE})
+FENCED_EVENTS = RUN_EVENTS | {Event.ADMIT, Event.LOSE_LEASE}
+_STEP = 500  # ids in one statement: no database's limit on parameters is met
 
 _STORED = [state.value for state in State if state in STORED]
 _TERMINAL = [state.value for state in State if state in TERMINAL]
@@ -44,9 +47,12 @@ class JobQuerySet(models.QuerySet["Job"]):
     def transition(self, event: Event, *, now_ms: int, condition: bool = False, **changes: Any) -> int:
         """Apply ``event`` to the selected jobs that stand where it may happen; how many it moved.
 
-        One UPDATE (or DELETE), filtered on the states the law names. ``condition`` chooses the second target
-        of a row of the law; ``changes`` are further columns of the same UPDATE.
+        UPDATEs (or DELETEs) of up to 500 rows, filtered on the states the law names. ``condition`` chooses the
+        second target of a row of the law; ``changes`` are further columns of the same UPDATE. What a run writes
+        is not for this verb: only the gate and ``ack`` hold the lease.
         """
+        if event in FENCED_EVENTS:
+            raise IllegalTransition("(selection)", "any state", event, "it is written under a lease: use ack")
         with write_transaction(self.db):
             return sum(
                 self._move(event, state, now_ms, condition, changes) for state in _targets(event, condition)
@@ -61,11 +67,13 @@ class JobQuerySet(models.QuerySet["Job"]):
         ids = list(locked.values_list("pk", flat=True))
         if not ids:
             return 0
-        if state is State.DELETED:
-            delete_jobs(self.db, ids)
-        else:
-            chosen = Job._base_manager.using(self.db).filter(pk__in=ids, state__in=origins)
-            models.QuerySet.update(chosen, **_columns(state, now_ms), **changes)
+        for start in range(0, len(ids), _STEP):
+            part = ids[start : start + _STEP]
+            if state is State.DELETED:
+                delete_jobs(self.db, part)
+            else:
+                chosen = Job._base_manager.using(self.db).filter(pk__in=part, state__in=origins)
+                models.QuerySet.update(chosen, **_columns(state, now_ms), **changes)
         announce(ids, event, state, using=self.db)
         return len(ids)
 
@@ -200,9 +208,9 @@ class Job(models.Model):
 
     def transition(self, event: Event, *, now_ms: int, **changes: Any) -> None:
         """Apply ``event`` to this row. Raises IllegalTransition, and changes nothing, when the law forbids it."""
-        using = self._state.db or self._base_manager.db
-        rows = type(self)._base_manager.using(using).filter(pk=self.pk)
-        if not rows.transition(event, now_ms=now_ms, **changes):
+        using = self._state.db or Job.objects.db
+        rows = Job.objects.using(using).filter(pk=self.pk)
+        if event in FENCED_EVENTS or not rows.transition(event, now_ms=now_ms, **changes):
             stored = rows.values_list("state", flat=True).first() or State.DELETED
             raise IllegalTransition(self.pk, stored, event, _possible(stored))
         if rows.exists():
@@ -218,7 +226,7 @@ def delete_jobs(using: str, ids: list[str]) -> None:
 
 def announce(ids: list[str], event: Event, state: State, *, using: str) -> None:
     """Report a transition that this transaction has made."""
-    facts = {"using": using, "job_ids": ids, "event": event, "state": state}
+    facts: dict[str, Any] = {"using": using, "job_ids": ids, "event": event, "state": state}
     send_after_commit(job_transitioned, Job, **facts)
     if state in DEATHS:
         send_after_commit(job_died, Job, **facts)
@@ -239,5 +247,5 @@ def _columns(state: State, now_ms: int) -> dict[str, Any]:
 
 
 def _possible(state: str) -> str:
-    possible = ", ".join(events_from(State(state)))
+    possible = ", ".join(event for event in events_from(State(state)) if event not in FENCED_EVENTS)
     return f"possible here: {possible}" if possible else "nothing can happen here"

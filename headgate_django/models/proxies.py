@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from headgate_django.models.job import Job, JobQuerySet
+from headgate_django.models.job import Job
 
 
 class ArchivedJob(Job):
     """A dead letter: failed for good, given up, or past its deadline; kept for redrive."""
-
-    objects = JobQuerySet.as_manager()
 
     class Meta:
         proxy = True

@@ -36,11 +36,12 @@ def write_transaction(using: str) -> Iterator[None]:
     another writer is active; hence BEGIN IMMEDIATE, whatever the project's ``transaction_mode``. Inside the
     caller's transaction this is a savepoint.
     """
-    connection = connections[using]
+    connection: Any = connections[using]
     if connection.vendor != "sqlite" or connection.in_atomic_block:
         with transaction.atomic(using=using):
             yield
         return
+    connection.ensure_connection()  # connecting sets the project's mode; it must not undo ours
     mode = connection.transaction_mode
     connection.transaction_mode = "IMMEDIATE"
     try:
@@ -83,14 +84,15 @@ def fetch(using: str, sql: str, params: Sequence[Any] = ()) -> list[tuple[Any, .
     """The rows of a hand-written statement."""
     with connections[using].cursor() as cursor:
         cursor.execute(sql, params)
-        return cursor.fetchall()
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+        return rows
 
 
 def execute(using: str, sql: str, params: Sequence[Any] = ()) -> int:
     """Run a hand-written statement; the number of rows it touched."""
     with connections[using].cursor() as cursor:
         cursor.execute(sql, params)
-        return cursor.rowcount
+        return int(cursor.rowcount)
 
 
 def marks(count: int, width: int = 0) -> str:

@@ -27,8 +27,8 @@ class Heartbeat:
         self.polls += 1
         self.empty_polls += admitted == 0
 
-    def beat(self, in_flight: int, status: str) -> None:
-        """Write the row. One statement, or two for the first beat."""
+    def beat(self, in_flight: int, status: str) -> bool:
+        """Write the row; True. One statement, or two for the first beat."""
         Worker.objects.using(self._using).beat(
             self._options.name,
             hostname=socket.gethostname()[:255],
@@ -41,6 +41,7 @@ class Heartbeat:
             polls=self.polls,
             empty_polls=self.empty_polls,
         )
+        return True
 
     def leave(self) -> None:
         """Take the row away: this worker has ended."""

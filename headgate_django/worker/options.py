@@ -156,7 +156,7 @@ OPTIONS = (
         30,
         _seconds(1_000),
         "SECONDS",
-        "How long a claim lasts without renewal. Renewed every third of it; a killed worker's jobs run again after it.",
+        "How long a claim lasts without renewal (each third of it). A killed machine's jobs run again after it.",
     ),
     Option(
         "shutdown_timeout",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from headgate_django import exceptions
@@ -17,7 +17,7 @@ from headgate_django.jobs import registry
 from headgate_django.jobs.context import CancelReason, Context
 from headgate_django.jobs.handler import CONTEXT, ExceptionTypes, Handler
 from headgate_django.jobs.upcast import upcast
-from headgate_django.worker.failure import class_path, describe
+from headgate_django.worker.failure import describe
 
 logger = logging.getLogger("headgate_django.worker")
 
@@ -131,14 +131,10 @@ def _unknown_kind(claim: Claim) -> Outcome:
 
 
 def _reason(error: BaseException, message: str = "") -> Failure:
-    return Failure(
-        error_class=class_path(type(error)),
-        message=message or describe(error).message,
-        traceback=""
-        if isinstance(error, exceptions.Outcome) and error.__cause__ is None
-        else describe(error).traceback,
-        group=describe(error).group,
-    )
+    failure = describe(error)
+    # The traceback of a raised outcome says nothing that its reason does not, unless it has a cause.
+    deliberate = isinstance(error, exceptions.Outcome) and error.__cause__ is None
+    return replace(failure, message=message or failure.message, traceback="" if deliberate else failure.traceback)
 
 
 def _retry(

@@ -144,7 +144,7 @@ class Runtime:
             logger.warning("job %s: its lease was lost; the handler is asked to stop", run.claim.id)
             self._loop.cancel(run)
         status = "stopping" if self._shutdown.requested else "running"
-        if self._trouble.guard("beat", lambda: self._heartbeat.beat(len(self._running), status) or True):
+        if self._trouble.guard("beat", lambda: self._heartbeat.beat(len(self._running), status)):
             self._pace.beaten()
 
     def _enforce_timeouts(self) -> None:

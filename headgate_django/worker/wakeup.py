@@ -55,7 +55,7 @@ class Wakeup:
         self._writer.close()
 
     def _select(self, timeout: float, connection: int | None) -> bool:
-        sources = [self._reader] if connection is None else [self._reader, connection]
+        sources: list[socket.socket | int] = [self._reader] if connection is None else [self._reader, connection]
         ready, _, _ = select.select(sources, [], [], max(0.0, timeout))
         if self._reader in ready:
             with contextlib.suppress(BlockingIOError):
