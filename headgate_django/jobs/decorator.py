@@ -60,13 +60,15 @@ def job(
     places, when another function has the kind.
     """
     _check_options(options)
+    if kind is not None and not isinstance(kind, str) and not callable(kind):
+        raise ConfigurationError(f"@job takes the kind as a str, not {kind!r}")
 
     def declare(function: Callable[P, R]) -> Handler[P, R]:
         handler = Handler(
             function,
             kind=kind if isinstance(kind, str) else _default_kind(function),
             options=Options().changed(**options),
-            aliases=aliases,
+            aliases=(aliases,) if isinstance(aliases, str) else tuple(aliases),
             schema_version=schema_version,
             backoff=backoff,
             retry_on=_exception_types("retry_on", retry_on),

@@ -53,6 +53,8 @@ class Handler(Generic[P, R]):
         self.retry_on = retry_on
         self.skip_on = skip_on
         self.upcasters: dict[int, Upcaster] = {}
+        _check_runnable(function, kind)
+        options.envelope(kind, b"", schema_version)  # a bad option is found when it is declared
         self.signature = _payload_signature(function, kind)
         self.takes_context = CONTEXT in inspect.signature(function).parameters
         self.is_async = inspect.iscoroutinefunction(function)
@@ -87,11 +89,13 @@ class Handler(Generic[P, R]):
         cannot be carried, and InvalidJob naming an option that is out of range.
         """
         try:
-            bound = self.signature.bind(*args, **kwargs)
+            arguments = _flat(self.signature.bind(*args, **kwargs))
+            if self.takes_context and CONTEXT in arguments:
+                raise TypeError(f"{CONTEXT!r} is given by the worker")
         except TypeError as error:
             raise TypeError(f"{self.kind}: {error}") from None
         try:
-            payload = codec.encode(_flat(bound))
+            payload = codec.encode(arguments)
             return self.options.envelope(self.kind, payload, self.schema_version)
         except InvalidJob as error:
             error.args = (f"{self.kind}: {error}",)
@@ -120,6 +124,11 @@ class Handler(Generic[P, R]):
             return function
 
         return register
+
+
+def _check_runnable(function: Callable[..., Any], kind: str) -> None:
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise ConfigurationError(f"{kind}: a generator function would never run; do not yield")
 
 
 def _payload_signature(function: Callable[..., Any], kind: str) -> inspect.Signature:

@@ -58,10 +58,10 @@ class Options:
         for name in options:
             if name not in known:
                 raise ConfigurationError(f"{name!r} is not a job option" + suggestion(name, known))
-        if isinstance(options.get("tags"), str):
-            raise InvalidJob("tags", "must be a list of str, not a str")
         if "tags" in options:
-            options["tags"] = tuple(options["tags"])
+            options["tags"] = _tags(options["tags"])
+        if isinstance(options.get("headers"), Mapping):
+            options["headers"] = dict(options["headers"])  # what the caller does to it later is not ours
         return replace(self, **options)
 
     def envelope(self, kind: str, payload: bytes, schema_version: int) -> Envelope:
@@ -94,10 +94,16 @@ class Options:
             retention_ms=_ms_or(self.retention, "retention", defaults.retention),
             max_attempts=defaults.max_attempts if self.max_attempts is None else self.max_attempts,
             tags=self.tags,
-            headers=dict(self.headers),
+            headers=self.headers,
         )
         validate(envelope)
         return envelope
+
+
+def _tags(given: Any) -> tuple[str, ...]:
+    if not isinstance(given, list | tuple | set | frozenset):
+        raise InvalidJob("tags", f"must be a list of str, not {type(given).__name__}")
+    return tuple(given)
 
 
 def _ms_or(value: float | timedelta | None, name: str, default: int) -> int:

@@ -24,7 +24,7 @@ def ack(results: Sequence[tuple[Claim, Outcome]], *, using: str = "") -> list[Cl
             raise ValueError(f"{outcome.event} is not acked by a worker")
     using = using or alias()
 
-    def work() -> set[str]:
+    def work() -> set[settling.Held]:
         with write_transaction(using):
             now_ms = clock.now_ms(using)
             pairs = [
@@ -34,7 +34,7 @@ def ack(results: Sequence[tuple[Claim, Outcome]], *, using: str = "") -> list[Cl
             return settling.write(pairs, now_ms=now_ms, using=using)
 
     held = retrying_locked(using, work)
-    return [claim for claim, _ in results if claim.id not in held]
+    return [claim for claim, _ in results if (claim.id, claim.fence) not in held]
 
 
 def ack_one(claim: Claim, outcome: Outcome, *, using: str = "") -> None:

@@ -55,7 +55,7 @@ _RACES = 3
 
 
 class _LostRace(Exception):
-    """Another transaction stored one of the caller's ids since the preflight."""
+    """Another transaction stored, or deleted, a job with one of the caller's ids since the preflight."""
 
 
 def _validate_batch(envelopes: Sequence[Envelope]) -> None:
@@ -99,6 +99,8 @@ def _store(batch: list[Envelope], own_ids: set[str], using: str) -> list[Job]:
         notify_after_commit({job.queue for job in jobs.values() if job.state == State.AVAILABLE}, using)
     replayed = [envelope.id for envelope in batch if envelope.id not in jobs]
     jobs.update(Job.objects.using(using).in_bulk(replayed) if replayed else {})
+    if len(jobs) < len(batch):
+        raise _LostRace
     return [jobs[envelope.id] for envelope in batch]
 
 
@@ -198,6 +200,7 @@ def _insert(fresh: list[Envelope], jobs: dict[str, Job], own_ids: set[str], usin
         values = [getattr(jobs[envelope.id], column) for column in _COLUMNS]
         values[_COLUMNS.index("tags")] = json.dumps(jobs[envelope.id].tags)
         rows.append(values)
+    rows.sort(key=lambda row: str(row[0]))  # two batches with the same ids meet in the same order: no deadlock
     inserted = _insert_rows(
         using,
         f"INSERT INTO headgate_django_job ({', '.join(_COLUMNS)}) VALUES",

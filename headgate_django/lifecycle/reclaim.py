@@ -12,6 +12,7 @@ from headgate_django.conf import config
 from headgate_django.core.outcomes import Claim, Failure, Outcome, settle
 from headgate_django.core.states import Event, State
 from headgate_django.lifecycle import settle as settling
+from headgate_django.lifecycle.settle import Held
 from headgate_django.models import clock
 from headgate_django.models.job import Job
 from headgate_django.models.quarantine import Quarantine
@@ -41,8 +42,8 @@ def reclaim(*, limit: int = 500, using: str = "") -> int:
     return retrying_locked(using, work)
 
 
-def lose_leases(claims: list[Claim], cause: Failure, *, now_ms: int, using: str) -> set[str]:
-    """Report leases lost, inside the caller's transaction; the ids that were still held under them."""
+def lose_leases(claims: list[Claim], cause: Failure, *, now_ms: int, using: str) -> set[Held]:
+    """Report leases lost, inside the caller's transaction; (id, fence) of those that were still held."""
     crash_limit = config().crash_limit
     outcome = Outcome(event=Event.LOSE_LEASE, failure=cause)
     pairs = [
@@ -50,24 +51,27 @@ def lose_leases(claims: list[Claim], cause: Failure, *, now_ms: int, using: str)
         for claim in claims
     ]
     held = settling.write(pairs, now_ms=now_ms, using=using)
-    poisoned = [claim.id for claim, to in pairs if to.state is State.QUARANTINED and claim.id in held]
+    ended = [(claim, to) for claim, to in pairs if (claim.id, claim.fence) in held]
+    poisoned = [claim.id for claim, to in ended if to.state is State.QUARANTINED]
     if poisoned:
         _quarantine(poisoned, now_ms, using)
     return held
 
 
 def _quarantine(ids: list[str], now_ms: int, using: str) -> None:
-    for job in Job.objects.using(using).filter(id__in=ids).order_by("fingerprint"):
-        Quarantine.objects.using(using).get_or_create(
+    rows = [
+        Quarantine(
             fingerprint=job.fingerprint,
-            defaults={
-                "kind": job.kind,
-                "reason": "crash limit reached",
-                "crash_count": job.crash_attempt,
-                "sample_job_id": job.id,
-                "created_at_ms": now_ms,
-            },
+            kind=job.kind,
+            reason="crash limit reached",
+            crash_count=job.crash_attempt,
+            sample_job_id=job.id,
+            created_at_ms=now_ms,
         )
+        for job in Job.objects.using(using).filter(id__in=ids).order_by("fingerprint", "id")
+    ]
+    # Waits for a release that is deleting the row, instead of trusting that it is still there.
+    Quarantine.objects.using(using).bulk_create(rows, ignore_conflicts=True)
 
 
 def claim_of(job: Job) -> Claim:

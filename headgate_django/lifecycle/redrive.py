@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django.db.models import F
+from django.db.models import Case, F, When
 
 from headgate_django.core.envelope import INT32_MAX
 from headgate_django.core.states import Event
@@ -18,10 +18,11 @@ MAX_EXTRA_ATTEMPTS = 1_000
 def redrive(jobs: JobQuerySet, *, extra_attempts: int = 0) -> int:
     """Make the selected archived, cancelled and undecodable jobs available again; how many.
 
-    All history is kept. A job whose attempts are exhausted is archived again at its next failure unless
-    ``extra_attempts`` (0 to 1000) grants more. Raises InvalidJob for another number.
+    All history is kept. A deadline that has passed is lifted: the gate would archive the job at once. A job
+    whose attempts are exhausted is archived again at its next failure unless ``extra_attempts`` (0 to 1000)
+    grants more. Raises InvalidJob for another number.
     """
-    if isinstance(extra_attempts, bool) or not 0 <= extra_attempts <= MAX_EXTRA_ATTEMPTS:
+    if type(extra_attempts) is not int or not 0 <= extra_attempts <= MAX_EXTRA_ATTEMPTS:
         raise InvalidJob("extra_attempts", f"must be between 0 and {MAX_EXTRA_ATTEMPTS}, not {extra_attempts!r}")
     using = jobs.db
     with write_transaction(using):
@@ -33,6 +34,7 @@ def redrive(jobs: JobQuerySet, *, extra_attempts: int = 0) -> int:
             now_ms=now_ms,
             scheduled_at_ms=now_ms,
             max_attempts=F("max_attempts") + extra_attempts,
+            deadline_ms=Case(When(deadline_ms__gt=now_ms, then=F("deadline_ms")), default=0),
         )
         notify_after_commit(queues, using)
     return moved

@@ -24,6 +24,8 @@ MAX_ATTEMPT_ROWS = 50
 """Attempt rows kept for one job: the first and the newest."""
 
 Pair = tuple[Claim, Settlement]
+Held = tuple[str, int]
+"""Id and fence: one run. Not the id alone, because one worker may hold an old and a new claim of the same job."""
 
 _WIDTH = 12
 _SETTLED = """
@@ -52,36 +54,38 @@ WHERE headgate_django_job.id = settled.id
   AND headgate_django_job.state = '{State.RUNNING}'
   AND headgate_django_job.lease_id = settled.lease_id
   AND headgate_django_job.fence = settled.fence
-RETURNING headgate_django_job.id
+RETURNING headgate_django_job.id, headgate_django_job.fence
 """
 )
 
 
-def write(pairs: Sequence[Pair], *, now_ms: int, using: str) -> set[str]:
-    """Write down how runs end, inside the caller's transaction; the ids whose lease was still held.
+def write(pairs: Sequence[Pair], *, now_ms: int, using: str) -> set[Held]:
+    """Write down how runs end, inside the caller's transaction; (id, fence) of the claims that still held.
 
-    The others are untouched: they belong to somebody else by now.
+    The others are untouched: they belong to somebody else by now. Of one claim given twice, the first counts.
     """
+    unique = {(claim.id, claim.fence): (claim, to) for claim, to in reversed(pairs)}
+    pairs = [unique[key] for key in sorted(unique)]  # by id, as all who lock several jobs do
     kept = [pair for pair in pairs if pair[1].state is not State.DELETED]
     gone = [pair for pair in pairs if pair[1].state is State.DELETED]
     step = max(1, (connections[using].features.max_query_params or 12_000) // _WIDTH)
-    held: set[str] = set()
+    held: set[Held] = set()
     for start in range(0, len(kept), step):
         held |= _update(kept[start : start + step], using)
     for start in range(0, len(gone), step):
         held |= _delete(gone[start : start + step], using)
-    _keep_attempts([pair for pair in kept if pair[0].id in held], now_ms, using)
-    _announce([pair for pair in pairs if pair[0].id in held], using)
+    _keep_attempts([pair for pair in kept if (pair[0].id, pair[0].fence) in held], now_ms, using)
+    _announce([pair for pair in pairs if (pair[0].id, pair[0].fence) in held], using)
     return held
 
 
-def _update(pairs: Sequence[Pair], using: str) -> set[str]:
+def _update(pairs: Sequence[Pair], using: str) -> set[Held]:
     params: list[Any] = []
     for claim, to in pairs:
         params += [claim.id, claim.lease_id, claim.fence, to.state.value, to.attempt, to.crash_attempt]
         params += [to.interruptions, to.scheduled_at_ms, to.finalized_at_ms, *_error_columns(to)]
     sql = _UPDATE.format(values=marks(len(pairs), _WIDTH))
-    return {row[0] for row in fetch(using, sql, params)}
+    return {(row[0], row[1]) for row in fetch(using, sql, params)}
 
 
 def _error_columns(to: Settlement) -> tuple[str | None, str | None, str | None]:
@@ -91,19 +95,18 @@ def _error_columns(to: Settlement) -> tuple[str | None, str | None, str | None]:
     return ("", "", "") if to.event is Event.SUCCEED else (None, None, None)
 
 
-def _delete(pairs: Sequence[Pair], using: str) -> set[str]:
+def _delete(pairs: Sequence[Pair], using: str) -> set[Held]:
     params = [value for claim, _ in pairs for value in (claim.id, claim.lease_id, claim.fence)]
     lock = "FOR UPDATE" if connections[using].features.has_select_for_update else ""
     rows = fetch(
         using,
-        f"SELECT id FROM headgate_django_job WHERE state = '{State.RUNNING}'"
+        f"SELECT id, fence FROM headgate_django_job WHERE state = '{State.RUNNING}'"
         f" AND (id, lease_id, fence) IN (VALUES {marks(len(pairs), 3)}) ORDER BY id {lock}",
         params,
     )
-    ids = [row[0] for row in rows]
-    if ids:
-        delete_jobs(using, ids)
-    return set(ids)
+    if rows:
+        delete_jobs(using, [row[0] for row in rows])
+    return {(row[0], row[1]) for row in rows}
 
 
 def _keep_attempts(pairs: Sequence[Pair], now_ms: int, using: str) -> None:

@@ -13,6 +13,7 @@ from headgate_django.models.store import execute, fetch, is_postgres
 
 CHANNEL = "headgate_django"
 MIN_INTERVAL = 0.05
+MAX_REMEMBERED = 1_000
 
 _last_sent: dict[tuple[str, str], float] = {}
 _lock = threading.Lock()
@@ -34,6 +35,8 @@ def _notify(queue: str, using: str) -> None:
     with _lock:
         if now - _last_sent.get((using, queue), -1.0) < MIN_INTERVAL:
             return
+        if len(_last_sent) >= MAX_REMEMBERED:
+            _last_sent.clear()  # names of queues may be made up without end; the worst is a spare notification
         _last_sent[using, queue] = now
     # The payload has a small fixed size: 64 characters of a queue's name are a hint, not an address.
     execute(using, "SELECT pg_notify(%s, %s)", [CHANNEL, queue[:64]])
