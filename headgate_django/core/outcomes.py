@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headgate_django.core import backoff
-from headgate_django.core.envelope import INT32_MAX
-from headgate_django.core.states import TERMINAL, Event, State, target
+from headgate_django.core.states import Event, State, target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,15 +63,17 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
-    """The execution state that an outcome leads to; ``state`` may be DELETED."""
+    """The execution state that an outcome leads to; ``state`` may be DELETED.
+
+    ``delay_ms`` counts from the store's time at which this is written; None leaves the scheduled time as it is.
+    """
 
     event: Event
     state: State
     attempt: int
     crash_attempt: int
     interruptions: int
-    scheduled_at_ms: int
-    finalized_at_ms: int | None
+    delay_ms: int | None
     failure: Failure | None
 
 
@@ -91,11 +92,11 @@ RUN_EVENTS = frozenset(
 """What a worker may ack. ``lose_lease`` belongs to the reclaimer."""
 
 
-def settle(claim: Claim, outcome: Outcome, *, now_ms: int, jitter: float, crash_limit: int = 0) -> Settlement:
+def settle(claim: Claim, outcome: Outcome, *, jitter: float, crash_limit: int = 0) -> Settlement:
     """The next execution state of a running job. ``jitter`` is a number in [0, 1)."""
     event = outcome.event
-    attempt = _count(claim.attempt, event is Event.RETRY)
-    crash_attempt = _count(claim.crash_attempt, event is Event.LOSE_LEASE)
+    attempt = claim.attempt + (event is Event.RETRY)
+    crash_attempt = claim.crash_attempt + (event is Event.LOSE_LEASE)
     condition = {
         Event.SUCCEED: claim.retention_ms == 0,
         Event.RETRY: outcome.give_up or attempt >= claim.max_attempts,
@@ -108,27 +109,19 @@ def settle(claim: Claim, outcome: Outcome, *, now_ms: int, jitter: float, crash_
         state=state,
         attempt=attempt,
         crash_attempt=crash_attempt,
-        interruptions=_count(claim.interruptions, event is Event.INTERRUPT),
-        scheduled_at_ms=_next_time(claim, outcome, attempt, crash_attempt, now_ms, jitter),
-        finalized_at_ms=now_ms if state in TERMINAL else None,
+        interruptions=claim.interruptions + (event is Event.INTERRUPT),
+        delay_ms=_delay_ms(outcome, attempt, crash_attempt, jitter),
         failure=outcome.failure,
     )
 
 
-def _count(count: int, happened: bool) -> int:
-    # A counter stops at the end of its column: overflowing would refuse the ack, and with it the whole batch.
-    return min(count + happened, INT32_MAX)
-
-
-def _next_time(
-    claim: Claim, outcome: Outcome, attempt: int, crash_attempt: int, now_ms: int, jitter: float
-) -> int:
+def _delay_ms(outcome: Outcome, attempt: int, crash_attempt: int, jitter: float) -> int | None:
     match outcome.event:
         case Event.RETRY if outcome.delay_ms is None:
-            return now_ms + backoff.failure_delay(attempt, jitter)
+            return backoff.failure_delay(attempt, jitter)
         case Event.LOSE_LEASE:
-            return now_ms + backoff.crash_delay(crash_attempt, jitter)
+            return backoff.crash_delay(crash_attempt, jitter)
         case Event.RETRY | Event.SNOOZE | Event.RATE_LIMIT:
-            return now_ms + (outcome.delay_ms or 0)
+            return outcome.delay_ms or 0
         case _:
-            return claim.scheduled_at_ms
+            return None

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from headgate_django.core.outcomes import RUN_EVENTS, Claim, Outcome, settle
 from headgate_django.exceptions import LeaseLost
 from headgate_django.lifecycle import settle as settling
-from headgate_django.models import clock
 from headgate_django.models.store import alias, retrying_locked, write_transaction
 
 
@@ -24,14 +23,13 @@ def ack(results: Sequence[tuple[Claim, Outcome]], *, using: str = "") -> list[Cl
             raise ValueError(f"{outcome.event} is not acked by a worker")
     using = using or alias()
 
+    pairs = [(claim, settle(claim, outcome, jitter=random.random())) for claim, outcome in results]
+
     def work() -> set[settling.Held]:
+        if settling.is_one_statement(pairs):
+            return settling.write(pairs, using=using)
         with write_transaction(using):
-            now_ms = clock.now_ms(using)
-            pairs = [
-                (claim, settle(claim, outcome, now_ms=now_ms, jitter=random.random()))
-                for claim, outcome in results
-            ]
-            return settling.write(pairs, now_ms=now_ms, using=using)
+            return settling.write(pairs, using=using)
 
     held = retrying_locked(using, work)
     return [claim for claim, _ in results if (claim.id, claim.fence) not in held]

@@ -46,11 +46,8 @@ def lose_leases(claims: list[Claim], cause: Failure, *, now_ms: int, using: str)
     """Report leases lost, inside the caller's transaction; (id, fence) of those that were still held."""
     crash_limit = config().crash_limit
     outcome = Outcome(event=Event.LOSE_LEASE, failure=cause)
-    pairs = [
-        (claim, settle(claim, outcome, now_ms=now_ms, jitter=random.random(), crash_limit=crash_limit))
-        for claim in claims
-    ]
-    held = settling.write(pairs, now_ms=now_ms, using=using)
+    pairs = [(claim, settle(claim, outcome, jitter=random.random(), crash_limit=crash_limit)) for claim in claims]
+    held = settling.write(pairs, using=using)
     ended = [(claim, to) for claim, to in pairs if (claim.id, claim.fence) in held]
     poisoned = [claim.id for claim, to in ended if to.state is State.QUARANTINED]
     if poisoned:

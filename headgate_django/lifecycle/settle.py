@@ -6,16 +6,14 @@ Every row is filtered on state, lease id and fence, so a claim that has lost its
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-from django.db import connections
 
 from headgate_django.conf import config
-from headgate_django.core.outcomes import Claim, Settlement
-from headgate_django.core.states import Event, State
+from headgate_django.core.outcomes import Claim, Failure, Settlement
+from headgate_django.core.states import TERMINAL, Event, State
+from headgate_django.models import clock
 from headgate_django.models.attempt import Attempt
 from headgate_django.models.job import announce, delete_jobs
-from headgate_django.models.store import fetch, marks
+from headgate_django.models.store import fetch, is_postgres, literals, rows_per_statement, rowset
 
 SILENT = frozenset({Event.SUCCEED, Event.SNOOZE, Event.RATE_LIMIT, Event.REVOKE})
 """Events that leave no Attempt row unless HEADGATE["KEEP_ATTEMPTS"] is "all"."""
@@ -27,65 +25,86 @@ Pair = tuple[Claim, Settlement]
 Held = tuple[str, int]
 """Id and fence: one run. Not the id alone, because one worker may hold an old and a new claim of the same job."""
 
-_WIDTH = 12
-_SETTLED = """
-WITH settled (
-    id, lease_id, fence, state, attempt, crash_attempt, interruptions, scheduled_at_ms, finalized_at_ms,
-    error_class, error_summary, error_group
-) AS (VALUES {values})
+_HELD = {"id": "text", "lease_id": "text", "fence": "bigint"}
+_COLUMNS = {
+    **_HELD,
+    "state": "text",
+    "attempt": "int",
+    "crash_attempt": "int",
+    "interruptions": "int",
+    "delay_ms": "bigint",
+    "error_class": "text",
+    "error_summary": "text",
+    "error_group": "text",
+}
+_STILL_HELD = f"""
+WHERE headgate_django_job.id = settled.id
+  AND headgate_django_job.state = '{State.RUNNING}'
+  AND headgate_django_job.lease_id = settled.lease_id
+  AND headgate_django_job.fence = settled.fence
 """
-_UPDATE = (
-    _SETTLED
-    + f"""
+_UPDATE = f"""
+WITH {{settled}}
 UPDATE headgate_django_job
 SET state = settled.state,
     attempt = settled.attempt,
     crash_attempt = settled.crash_attempt,
     interruptions = settled.interruptions,
-    scheduled_at_ms = settled.scheduled_at_ms,
-    finalized_at_ms = CAST(settled.finalized_at_ms AS bigint),
+    scheduled_at_ms = COALESCE({{now}} + settled.delay_ms, headgate_django_job.scheduled_at_ms),
+    finalized_at_ms = CASE WHEN settled.state IN ({literals(*sorted(TERMINAL))}) THEN {{now}} END,
     error_class = COALESCE(settled.error_class, headgate_django_job.error_class),
     error_summary = COALESCE(settled.error_summary, headgate_django_job.error_summary),
     error_group = COALESCE(settled.error_group, headgate_django_job.error_group),
     lease_id = '',
     lease_expires_at_ms = NULL
 FROM settled
-WHERE headgate_django_job.id = settled.id
-  AND headgate_django_job.state = '{State.RUNNING}'
-  AND headgate_django_job.lease_id = settled.lease_id
-  AND headgate_django_job.fence = settled.fence
+{_STILL_HELD}
 RETURNING headgate_django_job.id, headgate_django_job.fence
 """
-)
+_LOCK = f"""
+WITH {{settled}}
+SELECT headgate_django_job.id, headgate_django_job.fence
+FROM headgate_django_job, settled
+{_STILL_HELD}
+ORDER BY headgate_django_job.id
+{{lock}}
+"""
 
 
-def write(pairs: Sequence[Pair], *, now_ms: int, using: str) -> set[Held]:
-    """Write down how runs end, inside the caller's transaction; (id, fence) of the claims that still held.
+def write(pairs: Sequence[Pair], *, using: str) -> set[Held]:
+    """Write down how runs end; (id, fence) of the claims that still held.
 
     The others are untouched: they belong to somebody else by now. Of one claim given twice, the first counts.
+    Inside the caller's transaction, unless ``is_one_statement``.
     """
     unique = {(claim.id, claim.fence): (claim, to) for claim, to in reversed(pairs)}
     pairs = [unique[key] for key in sorted(unique)]  # by id, as all who lock several jobs do
     kept = [pair for pair in pairs if pair[1].state is not State.DELETED]
     gone = [pair for pair in pairs if pair[1].state is State.DELETED]
-    step = max(1, (connections[using].features.max_query_params or 12_000) // _WIDTH)
+    step = rows_per_statement(using, len(_COLUMNS))
     held: set[Held] = set()
     for start in range(0, len(kept), step):
         held |= _update(kept[start : start + step], using)
     for start in range(0, len(gone), step):
         held |= _delete(gone[start : start + step], using)
-    _keep_attempts([pair for pair in kept if (pair[0].id, pair[0].fence) in held], now_ms, using)
+    _keep_attempts([pair for pair in kept if (pair[0].id, pair[0].fence) in held], using)
     _announce([pair for pair in pairs if (pair[0].id, pair[0].fence) in held], using)
     return held
 
 
+def is_one_statement(pairs: Sequence[Pair]) -> bool:
+    """Whether nothing but the jobs' own rows is written: then each UPDATE stands alone."""
+    return not any(to.state is State.DELETED or _leaves_attempt(to) for _, to in pairs)
+
+
 def _update(pairs: Sequence[Pair], using: str) -> set[Held]:
-    params: list[Any] = []
-    for claim, to in pairs:
-        params += [claim.id, claim.lease_id, claim.fence, to.state.value, to.attempt, to.crash_attempt]
-        params += [to.interruptions, to.scheduled_at_ms, to.finalized_at_ms, *_error_columns(to)]
-    sql = _UPDATE.format(values=marks(len(pairs), _WIDTH))
-    return {(row[0], row[1]) for row in fetch(using, sql, params)}
+    rows = [
+        (claim.id, claim.lease_id, claim.fence, to.state.value, to.attempt, to.crash_attempt, to.interruptions)
+        + (to.delay_ms, *_error_columns(to))
+        for claim, to in pairs
+    ]
+    settled, params = rowset(using, "settled", _COLUMNS, rows)
+    return set(fetch(using, _UPDATE.format(settled=settled, now=clock.now_sql(using)), params))
 
 
 def _error_columns(to: Settlement) -> tuple[str | None, str | None, str | None]:
@@ -96,24 +115,26 @@ def _error_columns(to: Settlement) -> tuple[str | None, str | None, str | None]:
 
 
 def _delete(pairs: Sequence[Pair], using: str) -> set[Held]:
-    params = [value for claim, _ in pairs for value in (claim.id, claim.lease_id, claim.fence)]
-    lock = "FOR UPDATE" if connections[using].features.has_select_for_update else ""
-    rows = fetch(
-        using,
-        f"SELECT id, fence FROM headgate_django_job WHERE state = '{State.RUNNING}'"
-        f" AND (id, lease_id, fence) IN (VALUES {marks(len(pairs), 3)}) ORDER BY id {lock}",
-        params,
+    settled, params = rowset(
+        using, "settled", _HELD, [(claim.id, claim.lease_id, claim.fence) for claim, _ in pairs]
     )
-    if rows:
-        delete_jobs(using, [row[0] for row in rows])
-    return {(row[0], row[1]) for row in rows}
+    lock = "FOR UPDATE OF headgate_django_job" if is_postgres(using) else ""
+    held = set(fetch(using, _LOCK.format(settled=settled, lock=lock), params))
+    if held:
+        delete_jobs(using, sorted(job_id for job_id, _ in held))
+    return held
 
 
-def _keep_attempts(pairs: Sequence[Pair], now_ms: int, using: str) -> None:
+def _leaves_attempt(to: Settlement) -> bool:
     keep = config().keep_attempts
-    chosen = [pair for pair in pairs if keep == "all" or (keep == "failures" and pair[1].event not in SILENT)]
+    return keep == "all" or (keep == "failures" and to.event not in SILENT)
+
+
+def _keep_attempts(pairs: Sequence[Pair], using: str) -> None:
+    chosen = [(claim, to) for claim, to in pairs if _leaves_attempt(to)]
     if not chosen:
         return
+    now_ms = clock.now_ms(using)
     Attempt.objects.using(using).bulk_create([_attempt(claim, to, now_ms) for claim, to in chosen])
     for claim, _ in chosen:
         if claim.fence > MAX_ATTEMPT_ROWS:
@@ -121,7 +142,7 @@ def _keep_attempts(pairs: Sequence[Pair], now_ms: int, using: str) -> None:
 
 
 def _attempt(claim: Claim, to: Settlement, now_ms: int) -> Attempt:
-    failure = to.failure
+    failure = to.failure or Failure()
     return Attempt(
         job_id=claim.id,
         number=claim.fence,
@@ -129,9 +150,9 @@ def _attempt(claim: Claim, to: Settlement, now_ms: int) -> Attempt:
         started_at_ms=claim.started_at_ms,
         finished_at_ms=now_ms,
         outcome=to.event.value,
-        error_class=failure.error_class[:255] if failure else "",
-        message=failure.message if failure else "",
-        traceback=failure.traceback if failure else "",
+        error_class=failure.error_class[:255],
+        message=failure.message,
+        traceback=failure.traceback,
     )
 
 

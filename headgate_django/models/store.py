@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -16,6 +16,7 @@ from headgate_django.conf import config
 T = TypeVar("T")
 
 LOCK_RETRIES = 8
+_OTHER_PARAMS = 32  # of a statement that also names ids
 
 
 def alias() -> str:
@@ -95,6 +96,13 @@ def execute(using: str, sql: str, params: Sequence[Any] = ()) -> int:
         return int(cursor.rowcount)
 
 
+def batches(ids: Sequence[str], using: str) -> Iterator[Sequence[str]]:
+    """The ids in parts that fit into one statement, whatever the database's limit on parameters."""
+    step = (connections[using].features.max_query_params or 12_000) - _OTHER_PARAMS
+    for start in range(0, len(ids), step):
+        yield ids[start : start + step]
+
+
 def marks(count: int, width: int = 0) -> str:
     """Placeholders: ``%s, %s`` or, with a width, ``(%s, %s), (%s, %s)``."""
     one = f"({', '.join(['%s'] * width)})" if width else "%s"
@@ -110,3 +118,23 @@ def skip_locked(using: str) -> str:
     """The clause that passes over rows locked by others, where the database has it."""
     features = connections[using].features
     return "FOR UPDATE SKIP LOCKED" if features.has_select_for_update_skip_locked else ""
+
+
+def rowset(
+    using: str, name: str, columns: Mapping[str, str], rows: Sequence[Sequence[Any]]
+) -> tuple[str, list[Any]]:
+    """``name (columns…) AS (…)`` for a WITH clause, and its parameters: values handed to the database as a table.
+
+    ``columns`` maps each column to its SQL type. On PostgreSQL the values travel as one array a column, so that the
+    statement's text does not depend on their number.
+    """
+    head = f"{name} ({', '.join(columns)}) AS"
+    if is_postgres(using):
+        arrays = ", ".join(f"%s::{sql_type}[]" for sql_type in columns.values())
+        return f"{head} (SELECT * FROM unnest({arrays}))", [list(column) for column in zip(*rows, strict=True)]
+    return f"{head} (VALUES {marks(len(rows), len(columns))})", [value for row in rows for value in row]
+
+
+def rows_per_statement(using: str, width: int) -> int:
+    """How many rows of ``width`` values fit into one statement."""
+    return max(1, (connections[using].features.max_query_params or 20_000) // width)
