@@ -129,7 +129,8 @@ def test_a_newsletter_stored_before_the_change_is_still_sent(now, work):
 def test_a_broken_photo_kills_its_process():
     call = (
         "import django; django.setup(); from example_project.shop.jobs import import_photo; "
-        "import_photo('good.tiff'); print('good', flush=True); import_photo('uploads/broken.tiff'); print('survived')"
+        "import_photo('good.tiff'); print('good', flush=True); "
+        "import_photo('uploads/broken.tiff'); print('survived')"
     )
 
     process = subprocess.run([sys.executable, "-c", call], capture_output=True, text=True, timeout=60)

@@ -1,0 +1,172 @@
+"""The reference pages of everything that can be set: job options, settings, worker options."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import pairwise
+from types import ModuleType
+
+from docs.pages.markdown import page, table
+from headgate_django import conf, job
+from headgate_django.jobs import options as declared_options
+from headgate_django.worker.options import OPTIONS as WORKER_OPTIONS
+
+DECORATOR_ONLY = {
+    "kind": ("text", "`module:function`", "Name of the job in the database. Give one: a rename of the function "
+             "would otherwise orphan stored jobs. 1 to 128 of `A-Z a-z 0-9 _ - [ ] < > / . : +`."),
+    "aliases": ("list of text", "`()`", "Former kinds that this handler also runs."),
+    "schema_version": ("int", "`1`", "Version of the arguments. Older ones go through `@handler.upcaster(n)`."),
+    "backoff": ("callable", "exponential", "`backoff(exception, attempt)` gives the time until the next try, "
+                "or None to give up."),
+    "retry_on": ("exception classes", "all", "When given, every other exception archives the job at once."),
+    "skip_on": ("exception classes", "none", "These archive the job at once."),
+}  # fmt: skip
+
+PER_CALL = "`using()` only"
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """One field of a dataclass, as its source shows it."""
+
+    name: str
+    annotation: str
+    default: str
+    text: str
+
+
+def job_options() -> str:
+    """docs/reference/job-options.md."""
+    declared = [name for name in inspect.signature(job).parameters if name != "options"]
+    assert list(DECORATOR_ONLY) == declared, f"describe the parameters of @job: {declared}"
+    options = list(_attributes(declared_options, "Options"))
+    return page(
+        "Job options",
+        "headgate_django/jobs/options.py",
+        "Options are defaults in `@job(...)`, and can be changed for one call with `handler.using(...)`. An "
+        "unknown name is refused with a suggestion. A duration is a number of seconds or a `timedelta`; an "
+        "instant is an aware `datetime`.",
+        "## `@job` and `using()`",
+        table(("Option", "Type", "Default", "Meaning"), (_option_row(option) for option in options)),
+        "## `@job` only",
+        table(
+            ("Parameter", "Type", "Default", "Meaning"),
+            ((f"`{name}`", *row) for name, row in DECORATOR_ONLY.items()),
+        ),
+        "The first parameter, `kind`, is positional. `@job` alone is enough: every option has a default.",
+        "`rate_class` and `weight` are stored, but nothing reads them yet: rate limits come with the next "
+        "release.",
+    )
+
+
+def _option_row(option: Attribute) -> tuple[str, ...]:
+    per_call = f" ({PER_CALL})" if option.name in {"id", "at", "headers"} else ""
+    words = {
+        "Duration | None": "duration",
+        "Duration | datetime | None": "duration or instant",
+        "datetime | None": "instant",
+        "tuple[str, ...]": "list of text",
+        "Mapping[str, str]": "dict of text",
+        "int | None": "int",
+        "str": "text",
+        "bool": "bool",
+        "int": "int",
+    }
+    values = {"DEFAULT_QUEUE": '`"default"`', "field(default_factory=dict)": "`{}`", "''": "empty", "None": ""}
+    default = values.get(option.default, f"`{option.default}`")
+    return f"`{option.name}`{per_call}", words[option.annotation], default, option.text
+
+
+def settings() -> str:
+    """docs/reference/settings.md."""
+    kinds = {
+        conf._text: "text",
+        conf._positive: "int, at least 1",
+        conf._duration: "seconds or timedelta",
+        conf._keep: "text",
+        conf._mapping: "dict",
+    }
+    rows = [
+        (f"`{attribute.name.upper()}`", kinds[conf._PARSERS[attribute.name.upper()]],
+         _default_setting(attribute.name), attribute.text)
+        for attribute in _attributes(conf, "Config")
+    ]  # fmt: skip
+    return page(
+        "Settings",
+        "headgate_django/conf.py",
+        "All settings are keys of one dict, `HEADGATE`, in Django's settings. None is required. An unknown key is "
+        "an error with a suggestion.",
+        '```python\nHEADGATE = {\n    "CRASH_LIMIT": 5,\n    "WORKER": {"THREADS": 8},\n}\n```',
+        table(("Key", "Type", "Default", "Meaning"), rows),
+    )
+
+
+def _default_setting(name: str) -> str:
+    value = getattr(conf.Config(), name)
+    if conf._PARSERS[name.upper()] is conf._duration:
+        return str(timedelta(milliseconds=value)).removesuffix(", 0:00:00")
+    return f"`{value!r}`" if value not in ("", {}) else "empty"
+
+
+def worker() -> str:
+    """docs/reference/worker.md."""
+    rows = [
+        (
+            f"`{option.flag}`" + (f", `--no-{option.flag[2:]}`" if option.is_switch else ""),
+            f"`{option.variable}`",
+            f"`{str(option.default).lower() if option.is_switch else option.default}`"
+            if option.default != ""
+            else "",
+            option.help,
+        )
+        for option in WORKER_OPTIONS
+    ]
+    return page(
+        "Worker",
+        "headgate_django/worker/options.py",
+        "`python manage.py headgate_worker` runs jobs until it is asked to stop. It writes one line that contains "
+        "`ready` when it begins to admit.",
+        table(("Option", "Variable", "Default", "Meaning"), rows),
+        'In settings the same options are keys of `HEADGATE["WORKER"]`: `--shutdown-timeout` is '
+        '`HEADGATE["WORKER"]["SHUTDOWN_TIMEOUT"]`. A flag beats the variable, which beats the setting, which '
+        "beats the default.",
+        "## Signals",
+        table(
+            ("Signal", "Effect"),
+            (
+                ("`SIGTERM`, `SIGINT`", "Admits no more, lets running jobs finish for `--shutdown-timeout`, then "
+                 "gives their leases back (an interruption, which costs them nothing) and exits."),
+                ("a second one", "Gives running jobs back at once."),
+            ),
+        ),
+        "## Exit codes",
+        table(
+            ("Code", "Meaning"),
+            (
+                ("0", "Stopped as asked, or nothing left to do (`--burst`, `--max-jobs`)."),
+                ("1", "An option, a setting or a jobs module is wrong; the message names it."),
+                ("2", "There is no such flag."),
+            ),
+        ),
+        "A killed worker needs no cleaning up: its jobs are taken back by the others when their leases have "
+        "expired.",
+    )  # fmt: skip
+
+
+def _attributes(module: ModuleType, name: str) -> Iterator[Attribute]:
+    tree = ast.parse(inspect.getsource(module))
+    body = next(node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
+    for node, following in pairwise(body):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
+            text = following.value if isinstance(following, ast.Expr) else None
+            assert isinstance(text, ast.Constant), f"{name}.{node.target.id} has no docstring"
+            yield Attribute(
+                node.target.id,
+                ast.unparse(node.annotation),
+                ast.unparse(node.value),
+                str(text.value).replace("``", "`"),
+            )
