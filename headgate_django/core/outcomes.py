@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headgate_django.core import backoff
+from headgate_django.core.envelope import INT32_MAX
 from headgate_django.core.states import Event, State, target
 
 
@@ -95,8 +96,8 @@ RUN_EVENTS = frozenset(
 def settle(claim: Claim, outcome: Outcome, *, jitter: float, crash_limit: int = 0) -> Settlement:
     """The next execution state of a running job. ``jitter`` is a number in [0, 1)."""
     event = outcome.event
-    attempt = claim.attempt + (event is Event.RETRY)
-    crash_attempt = claim.crash_attempt + (event is Event.LOSE_LEASE)
+    attempt = _count(claim.attempt, event is Event.RETRY)
+    crash_attempt = _count(claim.crash_attempt, event is Event.LOSE_LEASE)
     condition = {
         Event.SUCCEED: claim.retention_ms == 0,
         Event.RETRY: outcome.give_up or attempt >= claim.max_attempts,
@@ -109,10 +110,15 @@ def settle(claim: Claim, outcome: Outcome, *, jitter: float, crash_limit: int = 
         state=state,
         attempt=attempt,
         crash_attempt=crash_attempt,
-        interruptions=claim.interruptions + (event is Event.INTERRUPT),
+        interruptions=_count(claim.interruptions, event is Event.INTERRUPT),
         delay_ms=_delay_ms(outcome, attempt, crash_attempt, jitter),
         failure=outcome.failure,
     )
+
+
+def _count(count: int, happened: bool) -> int:
+    # A counter stops at the end of its column: overflowing would refuse the ack, and with it the whole batch.
+    return min(count + happened, INT32_MAX)
 
 
 def _delay_ms(outcome: Outcome, attempt: int, crash_attempt: int, jitter: float) -> int | None:

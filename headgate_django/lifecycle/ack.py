@@ -26,7 +26,7 @@ def ack(results: Sequence[tuple[Claim, Outcome]], *, using: str = "") -> list[Cl
     pairs = [(claim, settle(claim, outcome, jitter=random.random())) for claim, outcome in results]
 
     def work() -> set[settling.Held]:
-        if settling.is_one_statement(pairs):
+        if settling.is_one_statement(pairs, using):
             return settling.write(pairs, using=using)
         with write_transaction(using):
             return settling.write(pairs, using=using)

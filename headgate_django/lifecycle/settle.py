@@ -92,19 +92,25 @@ def write(pairs: Sequence[Pair], *, using: str) -> set[Held]:
     return held
 
 
-def is_one_statement(pairs: Sequence[Pair]) -> bool:
-    """Whether nothing but the jobs' own rows is written: then each UPDATE stands alone."""
+def is_one_statement(pairs: Sequence[Pair], using: str) -> bool:
+    """Whether a single UPDATE of the jobs' own rows is all that is written: it needs no transaction around it."""
+    if len(pairs) > rows_per_statement(using, len(_COLUMNS)):
+        return False
     return not any(to.state is State.DELETED or _leaves_attempt(to) for _, to in pairs)
 
 
 def _update(pairs: Sequence[Pair], using: str) -> set[Held]:
-    rows = [
-        (claim.id, claim.lease_id, claim.fence, to.state.value, to.attempt, to.crash_attempt, to.interruptions)
-        + (to.delay_ms, *_error_columns(to))
-        for claim, to in pairs
-    ]
+    rows = [(*_key(claim), *_state_columns(to), *_error_columns(to)) for claim, to in pairs]
     settled, params = rowset(using, "settled", _COLUMNS, rows)
     return set(fetch(using, _UPDATE.format(settled=settled, now=clock.now_sql(using)), params))
+
+
+def _key(claim: Claim) -> tuple[str, str, int]:
+    return claim.id, claim.lease_id, claim.fence
+
+
+def _state_columns(to: Settlement) -> tuple[str, int, int, int, int | None]:
+    return to.state.value, to.attempt, to.crash_attempt, to.interruptions, to.delay_ms
 
 
 def _error_columns(to: Settlement) -> tuple[str | None, str | None, str | None]:
@@ -115,9 +121,7 @@ def _error_columns(to: Settlement) -> tuple[str | None, str | None, str | None]:
 
 
 def _delete(pairs: Sequence[Pair], using: str) -> set[Held]:
-    settled, params = rowset(
-        using, "settled", _HELD, [(claim.id, claim.lease_id, claim.fence) for claim, _ in pairs]
-    )
+    settled, params = rowset(using, "settled", _HELD, [_key(claim) for claim, _ in pairs])
     lock = "FOR UPDATE OF headgate_django_job" if is_postgres(using) else ""
     held = set(fetch(using, _LOCK.format(settled=settled, lock=lock), params))
     if held:
