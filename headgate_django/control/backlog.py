@@ -1,0 +1,133 @@
+"""How much waits where: bounded counts, whose cost does not grow with the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from headgate_django.control.window import window
+from headgate_django.core.states import WAITING, State
+from headgate_django.models import clock
+from headgate_django.models.job import Job
+from headgate_django.models.store import fetch, literals
+
+MAX_COUNT = 10_000
+"""A count stops here and is shown as "10,000+"."""
+MAX_QUEUES = 50
+"""Queues that one statement looks at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """A bounded count. ``more`` says that there are, or may be, more."""
+
+    number: int = 0
+    more: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.number:,}+" if self.more else f"{self.number:,}"
+
+
+@dataclass(slots=True)
+class Backlog:
+    """One queue's unfinished and dead jobs, by state, and how long the oldest available job has waited.
+
+    ``oldest_ms`` is a lower bound when the available jobs are more than are counted.
+    """
+
+    counts: dict[State, Count] = field(default_factory=dict)
+    oldest_ms: int | None = None
+
+
+_KNOWN = f"""
+WITH RECURSIVE known (queue) AS (
+    SELECT first.queue
+    FROM (SELECT queue FROM headgate_django_job WHERE state = '{State.AVAILABLE}' ORDER BY queue LIMIT 1) first
+    UNION ALL
+    SELECT (
+        SELECT job.queue
+        FROM headgate_django_job job
+        WHERE job.state = '{State.AVAILABLE}' AND job.queue > known.queue
+        ORDER BY job.queue
+        LIMIT 1
+    )
+    FROM known
+    WHERE known.queue IS NOT NULL
+)
+SELECT queue FROM known WHERE queue IS NOT NULL LIMIT %s
+"""
+# The ORDER BY names the whole ready index, so that no planner sorts or scans something else.
+_AVAILABLE = f"""
+SELECT %s, count(*), min(scheduled_at_ms)
+FROM (
+    SELECT scheduled_at_ms
+    FROM headgate_django_job
+    WHERE state = '{State.AVAILABLE}' AND queue = %s
+    ORDER BY queue, partition_key, rate_class, sticky_worker, priority DESC, scheduled_at_ms, id
+    LIMIT %s
+) waiting
+"""
+_SAMPLE = """
+SELECT queue, state, count(*)
+FROM (
+    SELECT queue, state
+    FROM headgate_django_job
+    WHERE state IN ({states}) {indexed}
+    ORDER BY {order}
+    LIMIT %s
+) sample
+GROUP BY queue, state
+"""
+_SAMPLES = (
+    ((State.RUNNING,), "", "lease_expires_at_ms, id"),
+    ((State.SCHEDULED, State.RETRYABLE), "", "scheduled_at_ms, id"),
+    ((State.ARCHIVED,), "AND finalized_at_ms IS NOT NULL", "state DESC, finalized_at_ms DESC, id DESC"),
+)
+COUNTED = (State.AVAILABLE, *(state for states, _, _ in _SAMPLES for state in states))
+"""The states that an index makes countable."""
+
+
+def queues_with_work(using: str, limit: int = MAX_QUEUES) -> list[str]:
+    """Queues that have available jobs, by a skip scan: one statement, one index probe a queue."""
+    return [row[0] for row in fetch(using, _KNOWN, [limit])]
+
+
+def backlogs(queues: Sequence[str], using: str) -> dict[str, Backlog]:
+    """The backlog of each of these queues, at most 50, in four statements."""
+    queues = queues[:MAX_QUEUES]
+    found = {queue: Backlog(dict.fromkeys(COUNTED, Count())) for queue in queues}
+    if not queues:
+        return found
+    now_ms = clock.now_ms(using)
+    params = [value for queue in queues for value in (queue, queue, MAX_COUNT + 1)]
+    for queue, number, since_ms in fetch(using, " UNION ALL ".join([_AVAILABLE] * len(queues)), params):
+        found[queue].counts[State.AVAILABLE] = _bounded(number)
+        found[queue].oldest_ms = None if since_ms is None else max(0, now_ms - since_ms)
+    for states, indexed, order in _SAMPLES:
+        _count_sample(found, states, indexed, order, using)
+    return found
+
+
+def siblings(fingerprint: str, using: str) -> dict[str, Count]:
+    """Jobs of the same content that wait, and that are quarantined, among the newest of each."""
+    jobs = Job.objects.using(using).filter(fingerprint=fingerprint)
+    selections = {
+        "waiting": jobs.filter(window(using), state__in=WAITING),
+        "quarantined": jobs.in_state(State.QUARANTINED).filter(window(using, State.QUARANTINED)),
+    }
+    return {name: _bounded(chosen[: MAX_COUNT + 1].count()) for name, chosen in selections.items()}
+
+
+def _count_sample(
+    found: dict[str, Backlog], states: tuple[State, ...], indexed: str, order: str, using: str
+) -> None:
+    rows = fetch(using, _SAMPLE.format(states=literals(*states), indexed=indexed, order=order), [MAX_COUNT + 1])
+    more = sum(number for _, _, number in rows) > MAX_COUNT
+    seen = {(queue, state): number for queue, state, number in rows}
+    for queue, backlog in found.items():
+        for state in states:
+            backlog.counts[state] = Count(min(seen.get((queue, state), 0), MAX_COUNT), more)
+
+
+def _bounded(number: int) -> Count:
+    return Count(min(number, MAX_COUNT), number > MAX_COUNT)

@@ -1,0 +1,78 @@
+"""One job's story: what happened, when, and by whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models.functions import Left, Length
+from django.utils.translation import gettext_lazy as _
+
+from headgate_django.control.record import entries
+from headgate_django.core.durations import from_ms
+from headgate_django.core.states import State
+from headgate_django.models.attempt import Attempt
+from headgate_django.models.job import Job
+
+MAX_ENTRIES = 50
+MAX_RUNS = 100
+MAX_MESSAGE, MAX_TRACEBACK = 2_000, 20_000
+"""Characters of one attempt that are read; the rest stays in the database."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One thing that happened. ``who`` is the operator, when one did it."""
+
+    at: datetime
+    what: Any
+    detail: Any = ""
+    who: str = ""
+
+
+def attempts(job: Job) -> list[Any]:
+    """The recorded runs, oldest first, with ``shown_message`` and ``shown_traceback`` cut by the database."""
+    rows = Attempt.objects.using(job._state.db).filter(job_id=job.pk).order_by("number")
+    return list(
+        rows.defer("message", "traceback").annotate(
+            shown_message=Left("message", MAX_MESSAGE),
+            shown_traceback=Left("traceback", MAX_TRACEBACK),
+            message_length=Length("message"),
+            traceback_length=Length("traceback"),
+        )[:MAX_RUNS]
+    )
+
+
+def timeline(job: Job, runs: Sequence[Attempt]) -> list[Moment]:
+    """Enqueued, due, each run, the end, and what operators did; in the order of time."""
+    moments = [*_own(job, runs), *_runs(runs), *_operators(job)]
+    return sorted(moments, key=lambda moment: moment.at)
+
+
+def _own(job: Job, runs: Sequence[Attempt]) -> Iterator[Moment]:
+    yield Moment(from_ms(job.enqueued_at_ms), _("Enqueued"))
+    if job.scheduled_at_ms > job.enqueued_at_ms:
+        yield Moment(from_ms(job.scheduled_at_ms), _("Due"))
+    started = {run.started_at_ms for run in runs}
+    if job.attempted_at_ms is not None and job.attempted_at_ms not in started:
+        detail = _("run %(number)d on %(worker)s") % {"number": job.fence, "worker": job.worker_id or "?"}
+        yield Moment(from_ms(job.attempted_at_ms), _("Started"), detail)
+    if job.finalized_at_ms is not None:
+        yield Moment(from_ms(job.finalized_at_ms), _(State(job.state).capitalize()), job.error_summary)
+    if job.deadline_ms:
+        yield Moment(from_ms(job.deadline_ms), _("Deadline"))
+
+
+def _runs(runs: Sequence[Attempt]) -> Iterator[Moment]:
+    for run in runs:
+        detail = _("run %(number)d on %(worker)s") % {"number": run.number, "worker": run.worker_id or "?"}
+        yield Moment(from_ms(run.started_at_ms), _("Started"), detail)
+        outcome = run.get_outcome_display()
+        yield Moment(from_ms(run.finished_at_ms), _("Run ended"), f"{outcome} {run.error_class}".strip())
+
+
+def _operators(job: Job) -> Iterator[Moment]:
+    for entry in entries(job, MAX_ENTRIES):
+        yield Moment(entry.action_time, entry.get_change_message(), who=entry.user.get_username())
