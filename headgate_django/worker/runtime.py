@@ -155,7 +155,7 @@ class Runtime:
 
     def _wait(self) -> None:
         self._results.expect(max(1, len(self._running)))
-        if self._shutdown.overdue or len(self._results) >= max(1, len(self._running)):
+        if self._finished() or len(self._results) >= max(1, len(self._running)):
             return
         timeout = self._until_next_step()
         if self._trouble.pausing:
