@@ -7,7 +7,8 @@ policy holds back is not touched: it stays available, unlocked and visible.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ulid import ULID
@@ -17,16 +18,21 @@ from headgate_django.core.outcomes import Claim
 from headgate_django.gate.claim import claim
 from headgate_django.gate.draw import Candidate, draw
 from headgate_django.gate.due import make_due_available
-from headgate_django.gate.policies import Policies, count_in_flight, load_policies
+from headgate_django.gate.policies import Partitions, Queues, load_partitions, load_queues
 from headgate_django.gate.screen import judge, remove_refused
-from headgate_django.gate.streams import Cursor, find_streams
+from headgate_django.gate.streams import Cursor, Walk
 from headgate_django.models import clock
 from headgate_django.models.job import Job
 from headgate_django.models.store import alias, retrying_locked, write_transaction
 from headgate_django.signals import job_admitted, send_after_commit
 
-MAX_ROUNDS = 4
+MAX_CAPACITY = 10_000
+MAX_WINDOWS = 4
+MAX_ROUNDS = 16
 DEFAULT_LEASE_MS = 30_000
+
+FIRST_AHEAD, MAX_AHEAD = 64, 2_000
+"""Jobs drawn beyond the shares after a round that gave too few: many in front may have expired."""
 
 
 @dataclass
@@ -42,71 +48,87 @@ class Gate:
     cursor: Cursor = field(default_factory=Cursor)
 
     def admit(self, capacity: int) -> list[Claim]:
-        """Up to ``capacity`` jobs that may run now, claimed and leased for this worker."""
+        """Up to ``capacity`` jobs (at most 10,000) that may run now, claimed and leased for this worker."""
+        if capacity < 1:
+            return []
         using = self.using or alias()
-        return retrying_locked(using, lambda: self._admit(capacity, using))
+        return retrying_locked(using, lambda: self._admit(min(capacity, MAX_CAPACITY), using))
 
     def _admit(self, capacity: int, using: str) -> list[Claim]:
-        claims: list[Claim] = []
-        if capacity < 1:
-            return claims
         with write_transaction(using):
             now_ms = clock.now_ms(using)
             make_due_available(now_ms, using)
-            policies = load_policies(self.queues, using=using)
-            streams = self._open_streams(policies, using)
-            if not streams:
-                return claims
-            in_flight = count_in_flight(policies.queues, using=using)
-            lease_id = str(ULID())
-            for _ in range(MAX_ROUNDS):
-                candidates, streams = self._draw(capacity - len(claims), streams, policies, in_flight, using)
-                verdicts = judge(candidates, now_ms)
-                remove_refused(verdicts, now_ms, using)
-                claims += claim(
-                    verdicts.admitted,
-                    worker_id=self.worker_id,
-                    lease_id=lease_id,
-                    lease_ms=self.lease_ms,
-                    now_ms=now_ms,
-                    using=using,
-                )
-                self._remember(verdicts.admitted, policies, in_flight)
-                if len(claims) >= capacity or not streams:
+            queues = load_queues(self.queues, self.cursor, using=using)
+            walk = Walk(queues.names, self.worker_id, self.cursor, using=using, portable=self.portable)
+            admission = _Admission(self, capacity, queues, now_ms, using)
+            for _ in range(MAX_WINDOWS):
+                admission.take_from(walk.window())
+                if admission.free < 1 or walk.done:
                     break
-            send_after_commit(job_admitted, Job, using=using, claims=claims)
-        return claims
+            if admission.claims:
+                send_after_commit(job_admitted, Job, using=using, claims=admission.claims)
+        return admission.claims
 
-    def _open_streams(self, policies: Policies, using: str) -> list[Stream]:
-        found = find_streams(policies.queues, self.worker_id, self.cursor, using=using, portable=self.portable)
-        return [stream for stream in found if stream.group not in policies.paused_groups]
 
-    def _draw(
-        self,
-        capacity: int,
-        streams: list[Stream],
-        policies: Policies,
-        in_flight: dict[Group, int],
-        using: str,
-    ) -> tuple[list[Candidate], list[Stream]]:
-        """The candidates for ``capacity`` slots, and the streams that may have more."""
+@dataclass
+class _Admission:
+    """Steps 3 to 6, round by round, until the capacity is given or nothing is left to give it to."""
+
+    gate: Gate
+    capacity: int
+    queues: Queues
+    now_ms: int
+    using: str
+    claims: list[Claim] = field(default_factory=list)
+    ahead: int = 0
+    lease_id: str = field(default_factory=lambda: str(ULID()))
+
+    @property
+    def free(self) -> int:
+        return self.capacity - len(self.claims)
+
+    def take_from(self, streams: Sequence[Stream]) -> None:
+        """Give the free capacity to these streams, as far as they have work."""
+        if not streams:
+            return
+        partitions = load_partitions({stream.group for stream in streams}, using=self.using)
+        streams = [stream for stream in streams if stream.group not in partitions.paused]
+        for _ in range(MAX_ROUNDS):
+            if self.free < 1 or not streams:
+                break
+            dry = self._round(streams, partitions)
+            streams = [stream for stream in streams if stream.group not in dry]
+
+    def _round(self, streams: Sequence[Stream], partitions: Partitions) -> frozenset[Group]:
+        """Allocate, draw, screen and claim once; the groups that have nothing more."""
         shares = allocate(
             dict.fromkeys(stream.group for stream in streams),
-            capacity,
-            ledger=self.ledger,
-            queue_weights=policies.queue_weights,
-            group_weights=policies.group_weights,
-            in_flight=in_flight,
+            self.free,
+            ledger=self.gate.ledger,
+            queue_weights=self.queues.weights,
+            group_weights=partitions.weights,
+            in_flight=partitions.in_flight,
         )
-        candidates = draw(shares, streams, using=using, portable=self.portable)
-        drawn: dict[Group, int] = {}
-        for candidate in candidates:
-            drawn[candidate.group] = drawn.get(candidate.group, 0) + 1
-        dry = {group for group, share in shares.items() if drawn.get(group, 0) < share}
-        return candidates, [stream for stream in streams if stream.group not in dry]
+        drawn = draw(shares, streams, ahead=self.ahead, using=self.using, portable=self.gate.portable)
+        verdicts = judge(drawn.candidates, shares, self.now_ms)
+        remove_refused(verdicts, self.now_ms, self.using)
+        self._claim(verdicts.admitted, partitions.in_flight)
+        dry = drawn.dry - {candidate.group for candidate in verdicts.surplus}
+        given = Counter(candidate.group for candidate in verdicts.admitted)
+        if any(given[group] < share for group, share in shares.items() if group not in dry):
+            self.ahead = min(MAX_AHEAD, max(FIRST_AHEAD, self.ahead * 4))
+        return dry
 
-    def _remember(self, admitted: list[Candidate], policies: Policies, in_flight: dict[Group, int]) -> None:
+    def _claim(self, admitted: list[Candidate], in_flight: dict[Group, int]) -> None:
+        self.claims += claim(
+            admitted,
+            worker_id=self.gate.worker_id,
+            lease_id=self.lease_id,
+            lease_ms=self.gate.lease_ms,
+            now_ms=self.now_ms,
+            using=self.using,
+        )
         for candidate in admitted:
             group = candidate.group
             in_flight[group] = in_flight.get(group, 0) + 1
-            self.ledger.record(group, 1, policies.queue_weights.get(group.queue, 1))
+            self.gate.ledger.record(group, 1, self.queues.weights.get(group.queue, 1))

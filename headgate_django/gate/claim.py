@@ -9,7 +9,7 @@ from typing import Any
 from headgate_django.core.outcomes import Claim
 from headgate_django.core.states import Event, State, sources
 from headgate_django.gate.draw import Candidate
-from headgate_django.models.store import fetch, literals, marks
+from headgate_django.models.store import batches, fetch, literals, marks
 
 _RETURNED = (
     "id", "kind", "schema_version", "queue", "partition_key", "rate_class", "fence", "attempt", "crash_attempt",
@@ -21,9 +21,15 @@ def claim(
     candidates: Sequence[Candidate], *, worker_id: str, lease_id: str, lease_ms: int, now_ms: int, using: str
 ) -> list[Claim]:
     """Make the candidates running under one lease; the claims, payloads included, in the given order."""
-    if not candidates:
-        return []
-    ids = [candidate.id for candidate in candidates]
+    claims: list[Claim] = []
+    for ids in batches([candidate.id for candidate in candidates], using):
+        claims += _claim(ids, worker_id, lease_id, lease_ms, now_ms, using)
+    return claims
+
+
+def _claim(
+    ids: Sequence[str], worker_id: str, lease_id: str, lease_ms: int, now_ms: int, using: str
+) -> list[Claim]:
     rows = fetch(
         using,
         f"""
@@ -50,7 +56,7 @@ def claim(
     return [claims[job_id] for job_id in ids if job_id in claims]
 
 
-def _payloads(ids: list[str], using: str) -> dict[str, tuple[bytes, str]]:
+def _payloads(ids: Sequence[str], using: str) -> dict[str, tuple[bytes, str]]:
     rows: list[tuple[Any, ...]] = fetch(
         using,
         f"SELECT job_id, data, headers FROM headgate_django_payload WHERE job_id IN ({marks(len(ids))})",

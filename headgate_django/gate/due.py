@@ -6,11 +6,11 @@ from headgate_django.core.states import Event, sources
 from headgate_django.models.job import Job
 from headgate_django.models.store import fetch, literals, skip_locked
 
-LIMIT = 1_000
+LIMIT = 500
 
 
 def make_due_available(now_ms: int, using: str) -> int:
-    """Promote up to 1,000 due jobs of any queue; how many. One index probe when there is none."""
+    """Promote up to 500 due jobs of any queue; how many. One index probe when there is none."""
     rows = fetch(
         using,
         f"SELECT id FROM headgate_django_job WHERE state IN ({literals(*sources(Event.DUE))})"

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from headgate_django.core.states import TERMINAL, State
+from headgate_django.gate.policies import EVERY_QUEUE
+from headgate_django.gate.position import MAX_POSITION, position_of
 from headgate_django.models import clock
 from headgate_django.models.fleet import Worker
 from headgate_django.models.job import Job
 from headgate_django.models.quarantine import Quarantine
 from headgate_django.models.queue import Partition, Queue
-
-MAX_POSITION = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,9 +35,9 @@ def explain(job: Job) -> Explanation:
         refusal = next(step(job, now_ms, using), None)
         if refusal is not None:
             return refusal
-    position = _position(job, using)
+    position = position_of(job, using)
     shown = f"{MAX_POSITION}+" if position > MAX_POSITION else str(position)
-    return Explanation(admissible=True, detail=f"number {shown} of its partition", position=position, eta_ms=None)
+    return Explanation(admissible=True, detail=f"number {shown} of its partition", position=position)
 
 
 def _state(job: Job, now_ms: int, using: str) -> Iterator[Explanation]:
@@ -71,19 +71,20 @@ def _paused_partition(job: Job, now_ms: int, using: str) -> Iterator[Explanation
 
 
 def _worker(job: Job, now_ms: int, using: str) -> Iterator[Explanation]:
-    alive = Worker.objects.using(using).alive()
-    if job.sticky_worker:
-        if not alive.filter(id=job.sticky_worker).exists():
-            yield Explanation(
-                admissible=False,
-                blocked_by="sticky worker",
-                detail=f"only {job.sticky_worker} may run it, and that worker is not alive",
-            )
-        return
-    served = alive.values_list("queues", flat=True)
-    if not any(job.queue in queues or "*" in queues for queues in served):
+    serving = [
+        worker_id
+        for worker_id, queues in Worker.objects.using(using).alive().values_list("id", "queues")
+        if job.queue in queues or EVERY_QUEUE in queues
+    ]
+    if not serving:
         yield Explanation(
             admissible=False, blocked_by="no worker", detail=f"no live worker serves queue {job.queue}"
+        )
+    elif job.sticky_worker and job.sticky_worker not in serving:
+        yield Explanation(
+            admissible=False,
+            blocked_by="sticky worker",
+            detail=f"only {job.sticky_worker} may run it, and that worker is not alive or serves other queues",
         )
 
 
@@ -97,25 +98,12 @@ def _quarantine(job: Job, now_ms: int, using: str) -> Iterator[Explanation]:
         yield Explanation(admissible=False, blocked_by="quarantine", detail="its content has crashed workers")
 
 
+# In the order of the gate: no stream, no draw, no screening.
 _STEPS: tuple[Callable[[Job, int, str], Iterator[Explanation]], ...] = (
     _state,
     _paused_queue,
+    _worker,
     _paused_partition,
     _quarantine,
     _deadline,
-    _worker,
 )
-
-
-def _position(job: Job, using: str) -> int:
-    ahead = Job.objects.using(using).filter(
-        state=State.AVAILABLE.value,
-        queue=job.queue,
-        partition_key=job.partition_key,
-        priority__gte=job.priority,
-    )
-    ranks = ahead.values_list("priority", "scheduled_at_ms", "id").order_by("-priority", "scheduled_at_ms", "id")[
-        : MAX_POSITION + 1
-    ]
-    own = (-job.priority, job.scheduled_at_ms, job.id)
-    return 1 + sum((-priority, due, job_id) < own for priority, due, job_id in ranks)
