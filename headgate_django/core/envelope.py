@@ -72,10 +72,8 @@ class Envelope:
 def validate(envelope: Envelope) -> None:
     """Check every field. Raises InvalidJob naming the first field that is out of range."""
     check_kind(envelope.kind)
-    if envelope.id:
-        check_key("id", envelope.id)
     check_key("queue", envelope.queue, required=True)
-    for name in ("partition_key", "rate_class", "sticky_worker"):
+    for name in ("id", "partition_key", "rate_class", "sticky_worker"):
         check_key(name, getattr(envelope, name))
     if not envelope.sticky_worker.isascii():
         raise InvalidJob("sticky_worker", "must be ASCII")
