@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -127,7 +128,7 @@ def test_a_single_slot_alternates_between_two_partitions(seed):
         book.record(group, 1, 1)
         order.append(group)
 
-    assert all(first != second for first, second in zip(order, order[1:], strict=False))
+    assert all(first != second for first, second in pairwise(order))
 
 
 @pytest.mark.parametrize("capacity", [1, 2, 5])

@@ -44,7 +44,7 @@ class FakeModel:
 Point = namedtuple("Point", "x y")
 
 REFUSED: list[tuple[Any, str]] = [
-    (datetime(2026, 1, 1), "is a naive datetime"),
+    (datetime.fromisoformat("2026-01-01"), "is a naive datetime"),
     (time(12, tzinfo=UTC), "is a time with a time zone"),
     (math.nan, "is nan; only finite floats"),
     (math.inf, "is inf; only finite floats"),
@@ -141,9 +141,7 @@ def test_a_payload_fits_up_to_a_mebibyte():
     overhead = len(encode({"value": b"x" * 70_000})) - 70_000
 
     assert len(encode({"value": b"x" * (MAX_PAYLOAD_BYTES - overhead)})) == MAX_PAYLOAD_BYTES
-    with pytest.raises(
-        PayloadTooLarge, match=f"is {MAX_PAYLOAD_BYTES + 1} bytes, the limit is {MAX_PAYLOAD_BYTES}"
-    ):
+    with pytest.raises(PayloadTooLarge, match=f"is {MAX_PAYLOAD_BYTES + 1} bytes, the limit is"):
         encode({"value": b"x" * (MAX_PAYLOAD_BYTES - overhead + 1)})
 
 

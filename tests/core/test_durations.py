@@ -81,7 +81,7 @@ def test_a_positive_duration_is_never_stored_as_zero(seconds):
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.datetimes(min_value=datetime(1970, 1, 2), timezones=st.timezones()))
+@given(st.datetimes(min_value=datetime.fromisoformat("1970-01-03"), timezones=st.timezones()))
 def test_an_aware_datetime_round_trips_to_the_millisecond(value):
     shown = from_ms(instant_ms(value, "at"))
 
@@ -102,7 +102,7 @@ def test_the_last_instant_that_can_be_shown_is_the_limit():
 @pytest.mark.parametrize(
     ("value", "problem"),
     [
-        (datetime(2026, 1, 1), "naive datetime"),
+        (datetime.fromisoformat("2026-01-01"), "naive datetime"),
         (date(2026, 1, 1), "not date"),
         (1_767_225_600, "not int"),
         ("2026-01-01", "not str"),

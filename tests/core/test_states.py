@@ -114,7 +114,7 @@ def test_every_event_can_happen_somewhere():
 
 
 def test_the_sets_of_states_partition_what_is_stored():
-    assert STORED == set(State) - {State.DELETED}
+    assert set(State) - {State.DELETED} == STORED
     assert UNFINISHED | TERMINAL == STORED
     assert not UNFINISHED & TERMINAL
     assert WAITING | {State.RUNNING} == UNFINISHED
