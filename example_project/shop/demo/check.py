@@ -7,7 +7,7 @@ import html
 from django.urls import reverse
 
 from example_project.shop import jobs
-from example_project.shop.demo.site import hidden_fields, messages
+from example_project.shop.demo.site import form_with, messages
 from example_project.shop.demo.stage import Stage
 from example_project.shop.models import Order
 from headgate_django import enqueue_many
@@ -65,9 +65,14 @@ def _redrive(stage: Stage, job: Job) -> None:
     Order.objects.filter(number__startswith=stage.script.token, card=Order.Card.DECLINED).update(
         card=Order.Card.VALID
     )
-    path = reverse(DEAD_LETTERS)
-    page = stage.browser.post(path, {"action": "redrive", "_selected_action": job.pk, "index": "0"})
-    page = stage.browser.post(path, {**hidden_fields(page), "action": "redrive", "_selected_action": job.pk})
+    page = stage.browser.post(
+        reverse(DEAD_LETTERS), {"action": "redrive", "_selected_action": job.pk, "index": "0"}
+    )
+    try:
+        address, fields = form_with("ids", page)
+    except LookupError as error:
+        raise CheckFailed(f"the admin does not ask for a confirmation: {error}") from error
+    page = stage.browser.post(address, {**fields, "confirmed": "yes"})
     stage.say(f"redrive: {messages(page) or 'no message'}")
 
 

@@ -45,6 +45,11 @@ class Process:
         self._reader.start()
 
     @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._popen.pid
+
+    @property
     def exit_code(self) -> int | None:
         """None while it runs."""
         return self._popen.poll()
@@ -99,13 +104,16 @@ class Fleet:
     def start_worker(self, name: str, *options: str) -> None:
         """Start a worker and wait until it serves."""
         self._workers[name] = options
-        self._run_worker(name)
-        self._running[name].wait_until_ready(self._stop)
+        process = self._run_worker(name)
+        process.wait_until_ready(self._stop)
+        self._say(f"{process.name} (pid {process.pid}): headgate_worker {' '.join(options)}")
 
     def start_site(self, *options: str) -> Process:
         """Start the web site; whoever uses it waits until it answers."""
-        self._running["site"] = Process("site", "runserver", *options, clean_exit_codes=(0, -signal.SIGTERM))
-        return self._running["site"]
+        site = Process("site", "runserver", *options, clean_exit_codes=(0, -signal.SIGTERM))
+        self._running["site"] = site
+        self._say(f"site (pid {site.pid}): runserver {' '.join(options)}")
+        return site
 
     def tend(self) -> None:
         """Start dead workers again. Raises ProcessFailed when one does not get as far as serving."""
@@ -115,8 +123,10 @@ class Fleet:
             if name not in self._workers or not process.ready.is_set() or self.restarts >= MAX_RESTARTS:
                 raise ProcessFailed(process.report("ended"))
             self.restarts += 1
-            self._say(f"worker {name} was killed by a job (exit code {process.exit_code}); starting it again")
-            self._run_worker(name)
+            pid = self._run_worker(name).pid
+            self._say(
+                f"worker {name} was killed by a job (exit code {process.exit_code}); started again (pid {pid})"
+            )
 
     def shut_down(self) -> list[str]:
         """Stop all; what did not stop cleanly. Nothing is left running, whatever happens."""
@@ -133,5 +143,6 @@ class Fleet:
         self._running.clear()
         return problems
 
-    def _run_worker(self, name: str) -> None:
+    def _run_worker(self, name: str) -> Process:
         self._running[name] = Process(f"worker {name}", "headgate_worker", *self._workers[name])
+        return self._running[name]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 from django.core.management.base import OutputWrapper
 
 CLEAR = "\r\033[K"
@@ -21,7 +23,7 @@ class Screen:
             self._write(CLEAR)
         self._stdout.write(text)
         if self._live and self._last:
-            self._write(self._last)
+            self._write(self._fitting())
 
     def show(self, status: str) -> None:
         """The status line."""
@@ -29,7 +31,7 @@ class Screen:
             return
         self._last = status
         if self._live:
-            self._write(CLEAR + status)
+            self._write(CLEAR + self._fitting())
         else:
             self._stdout.write(status)
             self._stdout.flush()
@@ -39,6 +41,10 @@ class Screen:
         if self._live and self._last:
             self._stdout.write("")
         self._last = ""
+
+    def _fitting(self) -> str:
+        # A line that wraps could not be cleared again.
+        return self._last[: shutil.get_terminal_size().columns - 1]
 
     def _write(self, text: str) -> None:
         self._stdout.write(text, ending="")

@@ -77,26 +77,29 @@ class Browser:
         return self.post(path, {"username": username, "password": password, "next": reverse("admin:index")})
 
 
-class _Form(HTMLParser):
-    """The hidden fields of the last POST form on a page."""
+class _Forms(HTMLParser):
+    """The forms of a page: where each leads, and what it sends without anybody's doing."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.fields: dict[str, str] = {}
+        self.found: list[tuple[str, dict[str, str]]] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
-        if tag == "form" and (given.get("method") or "").lower() == "post":
-            self.fields = {}
-        elif tag == "input" and given.get("type") == "hidden" and given.get("name"):
-            self.fields[str(given["name"])] = given.get("value") or ""
+        given = {name: value or "" for name, value in attrs}
+        if tag == "form":
+            self.found.append((given.get("action", ""), {}))
+        elif tag == "input" and given.get("type") == "hidden" and self.found:
+            self.found[-1][1][given.get("name", "")] = given.get("value", "")
 
 
-def hidden_fields(page: str) -> dict[str, str]:
-    """What a form on the page would send without the user's doing."""
-    form = _Form()
-    form.feed(page)
-    return form.fields
+def form_with(field: str, page: str) -> tuple[str, dict[str, str]]:
+    """Address and hidden fields of the form that has this hidden field. Raises LookupError when there is none."""
+    forms = _Forms()
+    forms.feed(page)
+    for action, fields in forms.found:
+        if field in fields:
+            return action, fields
+    raise LookupError(f"no form with a field {field!r}: {messages(page) or 'and no message'}")
 
 
 def messages(page: str) -> str:

@@ -45,7 +45,6 @@ class Stage:
         site = self.fleet.start_site(address, "--noreload", "--insecure")
         for name, options in WORKERS.items():
             self.fleet.start_worker(name, *options)
-            self.say(f"worker {name}: headgate_worker {' '.join(options)}")
         self.browser = Browser(f"http://{address}")
         self.browser.wait_until_up(site, self.stop)
 
