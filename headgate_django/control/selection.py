@@ -1,14 +1,15 @@
-"""A selection of jobs, fixed as ids before the first of them is touched."""
+"""A selection of rows, fixed as ids before the first of them is touched."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from django.db.models import Count
+from django.db.models import Count, QuerySet
 
-from headgate_django.models.job import Job, JobQuerySet
+from headgate_django.models.job import Job
 from headgate_django.models.store import alias
 
 MAX_SELECTED = 10_000
@@ -39,19 +40,19 @@ class Census:
         return sum(self.states.values())
 
 
-def select(jobs: JobQuerySet | Iterable[str], *, using: str = "", limit: int = MAX_SELECTED) -> Selection:
+def select(rows: QuerySet[Any] | Iterable[str], *, using: str = "", limit: int = MAX_SELECTED) -> Selection:
     """Fix the selection: explicit ids as they are, a queryset as the first ``limit`` ids of its order.
 
-    One statement reads a queryset, so jobs that come to match it a moment later are not swept in. It is read
+    One statement reads a queryset, so rows that come to match it a moment later are not swept in. It is read
     where the verbs write (its own ``using()``, else the queue's alias), never from a replica.
     """
-    if isinstance(jobs, JobQuerySet):
-        using = using or jobs._db or alias()  # type: ignore[attr-defined]
-        ids = list(jobs.using(using).values_list("pk", flat=True)[: limit + 1])
+    if isinstance(rows, QuerySet):
+        using = using or rows._db or alias()  # type: ignore[attr-defined]
+        ids = list(rows.using(using).values_list("pk", flat=True)[: limit + 1])
         return Selection(using=using, ids=tuple(ids[:limit]), more=len(ids) > limit)
-    if isinstance(jobs, str):
+    if isinstance(rows, str):
         raise TypeError("a selection is a queryset or several ids, not one str")
-    return Selection(using=using or alias(), ids=tuple(dict.fromkeys(jobs)))
+    return Selection(using=using or alias(), ids=tuple(dict.fromkeys(rows)))
 
 
 def census(selection: Selection) -> Census:

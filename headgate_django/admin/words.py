@@ -1,0 +1,53 @@
+"""Reports in the operator's language."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.contrib import messages
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+
+from headgate_django.admin.filters import label
+from headgate_django.control.report import (
+    ALREADY_PAUSED,
+    ATTEMPTS_AT_LIMIT,
+    BUSY,
+    CONTENT_QUARANTINED,
+    GONE,
+    NOT_PAUSED,
+    Report,
+)
+
+REASONS = {
+    GONE: _("no longer there"),
+    CONTENT_QUARANTINED: _("content is quarantined, release it first"),
+    ATTEMPTS_AT_LIMIT: _("no room for more attempts"),
+    BUSY: _("the database was busy, try again"),
+    ALREADY_PAUSED: _("already paused"),
+    NOT_PAUSED: _("not paused"),
+}
+
+
+def reason(code: str) -> str:
+    """Why something was skipped or refused: one of our reasons, or the state it was in."""
+    return str(REASONS[code]) if code in REASONS else str(label(code)).lower()
+
+
+def say(operation: Any, report: Report) -> Iterator[tuple[int, str]]:
+    """The messages of a report: done, skipped, refused, each with its reasons."""
+    if report.done:
+        done = operation.done % {"count": report.done}
+        if report.freed:
+            freed = ngettext(
+                "%(count)s job is available again.", "%(count)s jobs are available again.", report.freed
+            )
+            done = f"{done} {freed % {'count': report.freed}}"
+        yield messages.SUCCESS, done
+    for code, count in report.skipped.items():
+        yield messages.WARNING, _("%(count)s skipped: %(reason)s.") % {"count": count, "reason": reason(code)}
+    for code, count in report.refused.items():
+        yield messages.ERROR, _("%(count)s refused: %(reason)s.") % {"count": count, "reason": reason(code)}
+    if not (report.done or report.skipped or report.refused):
+        yield messages.WARNING, str(_("Nothing was selected."))
