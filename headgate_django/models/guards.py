@@ -1,4 +1,4 @@
-"""The guards on ``save()`` and ``delete()``: a state changes through verbs, never through an assignment."""
+"""The guard on ``save()``: a state changes through verbs, never through an assignment."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.db import models
-from django.db.models.signals import pre_delete, pre_save
+from django.db.models.signals import pre_save
 
-from headgate_django.core.states import INITIAL, TERMINAL
+from headgate_django.core.states import INITIAL
 from headgate_django.exceptions import IllegalTransition
 from headgate_django.models.job import Job
 
-HINT = "a state changes through the verbs of headgate_django.control, never through save() or delete()"
+HINT = "a state changes through the verbs of headgate_django.control, never through save()"
 
 GUARDED = ("state", "fence", "lease_id", "lease_expires_at_ms")
 """The law and the right to write: an instance that was read earlier must not write them back."""
@@ -49,14 +49,4 @@ def guard_save(
             raise IllegalTransition(instance.pk, stored["state"], f"save with {name} {str(wanted)!r}", HINT)
 
 
-def guard_delete(sender: type[models.Model], instance: Any, using: str = "default", **kwargs: Any) -> None:
-    """Refuse a ``delete()`` of a job that has not ended: the law lets only finished jobs be discarded."""
-    if not issubclass(sender, Job):
-        return
-    stored = Job._base_manager.using(using).filter(pk=instance.pk).values_list("state", flat=True).first()
-    if stored is not None and stored not in TERMINAL:
-        raise IllegalTransition(instance.pk, stored, "delete()", HINT)
-
-
 pre_save.connect(guard_save, dispatch_uid="headgate_django.guard_save")
-pre_delete.connect(guard_delete, dispatch_uid="headgate_django.guard_delete")

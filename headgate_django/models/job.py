@@ -11,7 +11,7 @@ from ulid import ULID
 
 from headgate_django.core.envelope import DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE, MAX_KEY_LENGTH
 from headgate_django.core.outcomes import RUN_EVENTS
-from headgate_django.core.states import STORED, TERMINAL, Event, State, events_from, sources, target
+from headgate_django.core.states import STORED, TERMINAL, TRANSITIONS, Event, State, events_from, sources
 from headgate_django.exceptions import IllegalTransition
 from headgate_django.models.fields import KeyField, MillisecondsField
 from headgate_django.models.store import execute, marks, write_transaction
@@ -54,28 +54,27 @@ class JobQuerySet(models.QuerySet["Job"]):
         if event in FENCED_EVENTS:
             raise IllegalTransition("(selection)", "any state", event, "it is written under a lease: use ack")
         with write_transaction(self.db):
-            return sum(
-                self._move(event, state, now_ms, condition, changes) for state in _targets(event, condition)
-            )
+            # Rows are locked in the order of their ids, and the ids are fixed, before they are used.
+            locked = self.filter(state__in=sources(event)).order_by("pk").select_for_update()
+            moving: dict[State, list[str]] = {}
+            for job_id, origin in locked.values_list("pk", "state"):
+                row = TRANSITIONS[State(origin), event]
+                moving.setdefault(row.resolve(condition), []).append(job_id)
+            for state, ids in moving.items():
+                self._enter(event, state, ids, _columns(state, now_ms) | changes)
+                announce(ids, event, state, using=self.db)
+            return sum(map(len, moving.values()))
 
     transition.alters_data = True  # type: ignore[attr-defined]
 
-    def _move(self, event: Event, state: State, now_ms: int, condition: bool, changes: dict[str, Any]) -> int:
-        origins = [origin for origin in sources(event) if target(origin, event, condition=condition) is state]
-        # Rows are locked in the order of their ids, and the ids are fixed, before they are used.
-        locked = self.filter(state__in=origins).order_by("pk").select_for_update()
-        ids = list(locked.values_list("pk", flat=True))
-        if not ids:
-            return 0
+    def _enter(self, event: Event, state: State, ids: list[str], columns: dict[str, Any]) -> None:
         for start in range(0, len(ids), _STEP):
             part = ids[start : start + _STEP]
             if state is State.DELETED:
                 delete_jobs(self.db, part)
             else:
-                chosen = Job._base_manager.using(self.db).filter(pk__in=part, state__in=origins)
-                models.QuerySet.update(chosen, **_columns(state, now_ms), **changes)
-        announce(ids, event, state, using=self.db)
-        return len(ids)
+                chosen = Job._base_manager.using(self.db).filter(pk__in=part, state__in=sources(event))
+                models.QuerySet.update(chosen, **columns)
 
     def update(self, **kwargs: Any) -> int:
         """As Django's, but the state is refused: use a verb."""
@@ -94,6 +93,16 @@ class JobQuerySet(models.QuerySet["Job"]):
     def bulk_create(self, objs: Any, *args: Any, **kwargs: Any) -> list[Job]:
         """Refused: a job without its payload cannot run. Use ``enqueue_many``."""
         self._refuse("bulk_create()")
+
+    def delete(self) -> tuple[int, dict[str, int]]:
+        """As Django's, but refused, before any statement of it, if a selected job has not ended."""
+        alive = self.order_by().exclude(state__in=_TERMINAL).values_list("pk", "state").first()
+        if alive is not None:
+            raise IllegalTransition(*alive, "delete()", _possible(alive[1]))
+        return super().delete()
+
+    delete.alters_data = True  # type: ignore[attr-defined]
+    delete.queryset_only = True  # type: ignore[attr-defined]
 
     def _refuse(self, call: str) -> NoReturn:
         raise IllegalTransition(
@@ -216,6 +225,10 @@ class Job(models.Model):
         if rows.exists():
             self.refresh_from_db(using=using)
 
+    def delete(self, using: Any = None, keep_parents: bool = False) -> tuple[int, dict[str, int]]:
+        """As Django's, but refused if the job has not ended."""
+        return type(self)._base_manager.using(using or self._state.db).filter(pk=self.pk).delete()
+
 
 def delete_jobs(using: str, ids: list[str]) -> None:
     """Delete jobs, already locked by the caller, with their payloads and attempts."""
@@ -230,11 +243,6 @@ def announce(ids: list[str], event: Event, state: State, *, using: str) -> None:
     send_after_commit(job_transitioned, Job, **facts)
     if state in DEATHS:
         send_after_commit(job_died, Job, **facts)
-
-
-def _targets(event: Event, condition: bool) -> list[State]:
-    reached = {target(origin, event, condition=condition) for origin in sources(event)}
-    return [state for state in State if state in reached]
 
 
 def _columns(state: State, now_ms: int) -> dict[str, Any]:
