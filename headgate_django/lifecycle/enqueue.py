@@ -19,7 +19,15 @@ from headgate_django.exceptions import IdConflict, InvalidJob, Quarantined, Queu
 from headgate_django.lifecycle.wakeup import notify_after_commit
 from headgate_django.models import clock
 from headgate_django.models.job import Job
-from headgate_django.models.store import alias, execute, fetch, marks, retrying_locked, write_transaction
+from headgate_django.models.store import (
+    alias,
+    execute,
+    fetch,
+    marks,
+    retrying_locked,
+    take_write_lock,
+    write_transaction,
+)
 from headgate_django.signals import job_enqueued, send_after_commit
 
 
@@ -37,6 +45,7 @@ def enqueue(envelopes: Sequence[Envelope], *, using: str = "") -> list[Job]:
     batch = [envelope.with_id() for envelope in envelopes]
     # A savepoint is needed only where the insert itself may turn out to conflict.
     if connections[using].in_atomic_block and not own_ids:
+        take_write_lock(using)
         return _store(batch, own_ids, using)
 
     def work() -> list[Job]:

@@ -13,7 +13,7 @@ from headgate_django.core.states import TERMINAL, Event, State
 from headgate_django.models import clock
 from headgate_django.models.attempt import Attempt
 from headgate_django.models.job import announce, delete_jobs
-from headgate_django.models.store import fetch, is_postgres, literals, rows_per_statement, rowset
+from headgate_django.models.store import fetch, is_postgres, literals, rows_per_statement, rowset, unindexed
 
 SILENT = frozenset({Event.SUCCEED, Event.SNOOZE, Event.RATE_LIMIT, Event.REVOKE})
 """Events that leave no Attempt row unless HEADGATE["KEEP_ATTEMPTS"] is "all"."""
@@ -39,7 +39,7 @@ _COLUMNS = {
 }
 _STILL_HELD = f"""
 WHERE headgate_django_job.id = settled.id
-  AND headgate_django_job.state = '{State.RUNNING}'
+  AND {unindexed("headgate_django_job.state")} = '{State.RUNNING}'
   AND headgate_django_job.lease_id = settled.lease_id
   AND headgate_django_job.fence = settled.fence
 """
