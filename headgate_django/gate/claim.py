@@ -9,7 +9,7 @@ from typing import Any
 from headgate_django.core.outcomes import Claim
 from headgate_django.core.states import Event, State, sources
 from headgate_django.gate.draw import Candidate
-from headgate_django.models.store import batches, fetch, literals, marks
+from headgate_django.models.store import batches, fetch, literals, marks, unindexed
 
 _RETURNED = (
     "id", "kind", "schema_version", "queue", "partition_key", "rate_class", "fence", "attempt", "crash_attempt",
@@ -36,7 +36,7 @@ def _claim(
         UPDATE headgate_django_job
         SET state = '{State.RUNNING}', fence = fence + 1, lease_id = %s, lease_expires_at_ms = %s,
             worker_id = %s, attempted_at_ms = %s
-        WHERE id IN ({marks(len(ids))}) AND state IN ({literals(*sources(Event.ADMIT))})
+        WHERE id IN ({marks(len(ids))}) AND {unindexed("state")} IN ({literals(*sources(Event.ADMIT))})
         RETURNING {", ".join(_RETURNED)}
         """,
         [lease_id, now_ms + lease_ms, worker_id, now_ms, *ids],

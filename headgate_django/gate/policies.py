@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from headgate_django.core.allocation import Group
 from headgate_django.core.states import State
 from headgate_django.gate.streams import Cursor, find_queues
-from headgate_django.models.store import fetch, literals, marks
+from headgate_django.models.store import fetch, literals, marks, rowset
 
 EVERY_QUEUE = "*"
 
@@ -56,16 +56,21 @@ def load_queues(served: Mapping[str, int], cursor: Cursor, *, using: str) -> Que
 
 def load_partitions(groups: Collection[Group], *, using: str) -> Partitions:
     """Overrides of these partitions, and how many of their jobs run. One statement for both."""
+    wanted, params = rowset(using, "wanted", {"queue": "text", "key": "text"}, sorted(groups))
     rows = fetch(
         using,
         f"""
-        SELECT 0, queue, key, weight, paused FROM headgate_django_partition
-        WHERE (queue, key) IN (VALUES {marks(len(groups), 2)})
+        WITH {wanted}
+        SELECT 0, override.queue, override.key, override.weight, override.paused
+        FROM wanted
+        JOIN headgate_django_partition override ON override.queue = wanted.queue AND override.key = wanted.key
         UNION ALL
-        SELECT 1, queue, partition_key, count(*), NULL FROM headgate_django_job
-        WHERE state = {literals(State.RUNNING)} GROUP BY queue, partition_key
+        SELECT 1, queue, partition_key, count(*), NULL
+        FROM headgate_django_job
+        WHERE state = {literals(State.RUNNING)}
+        GROUP BY queue, partition_key
         """,
-        [value for group in groups for value in group],
+        params,
     )
     overrides = {Group(*row[1:3]): row[3:] for row in rows if row[0] == 0}
     return Partitions(

@@ -8,6 +8,7 @@ from headgate_django.models.job import Job
 from headgate_django.models.store import (
     alias,
     fetch,
+    indexed_by,
     literals,
     retrying_locked,
     skip_locked,
@@ -28,7 +29,8 @@ def evict(*, limit: int = 500, using: str = "") -> int:
             now_ms = clock.now_ms(using)
             rows = fetch(
                 using,
-                f"SELECT id FROM headgate_django_job WHERE state IN ({literals(*sources(Event.EVICT))})"
+                f"SELECT id FROM headgate_django_job {indexed_by(using, 'headgate_job_evict')}"
+                f" WHERE state IN ({literals(*sources(Event.EVICT))})"
                 " AND retention_ms > 0 AND finalized_at_ms + retention_ms <= %s"
                 f" ORDER BY finalized_at_ms + retention_ms LIMIT %s {skip_locked(using)}",
                 [now_ms, limit],

@@ -8,7 +8,7 @@ from headgate_django.core.outcomes import Claim
 from headgate_django.core.states import State
 from headgate_django.lifecycle.settle import Held
 from headgate_django.models import clock
-from headgate_django.models.store import alias, fetch, retrying_locked, rows_per_statement, rowset
+from headgate_django.models.store import alias, fetch, retrying_locked, rows_per_statement, rowset, unindexed
 
 
 def renew(claims: Sequence[Claim], lease_ms: int, *, using: str = "") -> list[Claim]:
@@ -32,7 +32,7 @@ UPDATE headgate_django_job
 SET lease_expires_at_ms = {{now}} + %s
 FROM held
 WHERE headgate_django_job.id = held.id
-  AND headgate_django_job.state = '{State.RUNNING}'
+  AND {unindexed("headgate_django_job.state")} = '{State.RUNNING}'
   AND headgate_django_job.lease_id = held.lease_id
   AND headgate_django_job.fence = held.fence
 RETURNING headgate_django_job.id, headgate_django_job.fence
