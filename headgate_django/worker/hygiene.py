@@ -38,7 +38,10 @@ def _in_raw_transaction(connection: BaseDatabaseWrapper) -> bool:
     # A handler may have sent BEGIN by hand, unseen by Django.
     raw = connection.connection
     if connection.vendor == "sqlite":
-        return bool(raw.in_transaction)
+        try:
+            return bool(raw.in_transaction)
+        except raw.ProgrammingError:  # the handler closed it
+            return True
     if connection.vendor == "postgresql":
         return bool(raw.closed) or raw.info.transaction_status.name != "IDLE"
     return False

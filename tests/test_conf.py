@@ -1,0 +1,60 @@
+"""The HEADGATE setting and the system checks."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from headgate_django.checks import check_database, check_settings
+from headgate_django.conf import config, parse
+
+
+def test_durations_are_seconds_or_timedeltas_and_kept_in_milliseconds():
+    assert parse({"RETENTION": 1.5}).retention == 1_500
+    assert parse({"RETENTION": timedelta(days=1)}).retention == 86_400_000
+    assert parse({}).retention == 7 * 86_400_000
+
+
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [
+        ({"RETENSION": 1}, r"HEADGATE\['RETENSION'\] is not a setting; did you mean 'RETENTION'\?"),
+        ({"retention": 1}, r"HEADGATE\['retention'\] is not a setting"),
+        ({"RETENTION": -1}, r"HEADGATE\['RETENTION'\]: must be at least 0"),
+        ({"RETENTION": "7d"}, r"HEADGATE\['RETENTION'\]: must be seconds or a timedelta"),
+        ({"MAX_ATTEMPTS": 0}, r"HEADGATE\['MAX_ATTEMPTS'\] must be an int of at least 1"),
+        ({"MAX_ATTEMPTS": True}, r"HEADGATE\['MAX_ATTEMPTS'\] must be an int"),
+        ({"CRASH_LIMIT": 1.5}, r"HEADGATE\['CRASH_LIMIT'\] must be an int"),
+        ({"KEEP_ATTEMPTS": "failure"}, r"did you mean 'failures'\?"),
+        ({"WORKER": []}, r"HEADGATE\['WORKER'\] must be a dict"),
+        ({"DATABASE": 1}, r"HEADGATE\['DATABASE'\] must be a str"),
+        ([], "HEADGATE must be a dict"),
+    ],
+)
+def test_a_wrong_setting_is_named(declared, message):
+    with pytest.raises(ImproperlyConfigured, match=message):
+        parse(declared)
+
+
+def test_an_overridden_setting_is_seen(settings):
+    settings.HEADGATE = {"CRASH_LIMIT": 9}
+
+    assert config().crash_limit == 9
+
+
+def test_the_check_reports_a_wrong_setting_and_an_unknown_database(settings):
+    settings.HEADGATE = {"CRASH": 9}
+    assert [message.id for message in check_settings()] == ["headgate_django.E001"]
+
+    settings.HEADGATE = {"DATABASE": "elsewhere"}
+    assert [message.id for message in check_settings()] == ["headgate_django.E002"]
+
+    settings.HEADGATE = {}
+    assert check_settings() == []
+
+
+def test_the_database_check_is_clean_here(db):
+    assert check_database(databases=["default"]) == []
+    assert check_database(databases=None) == []
