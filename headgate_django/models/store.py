@@ -31,7 +31,7 @@ def is_postgres(using: str) -> bool:
 
 @contextmanager
 def write_transaction(using: str) -> Iterator[None]:
-    """A transaction that takes SQLite's write lock at its start, so that it can wait for it.
+    """A READ COMMITTED transaction that takes SQLite's write lock at its start, so that it can wait for it.
 
     SQLite fails at once, without waiting, when a transaction that began by reading turns to writing while
     another writer is active; hence BEGIN IMMEDIATE, whatever the project's ``transaction_mode``. Inside the
@@ -39,7 +39,10 @@ def write_transaction(using: str) -> Iterator[None]:
     """
     connection: Any = connections[using]
     if connection.vendor != "sqlite" or connection.in_atomic_block:
+        outermost = not connection.in_atomic_block
         with transaction.atomic(using=using):
+            if outermost:
+                _read_committed(connection)
             take_write_lock(using)
             yield
         return
@@ -52,6 +55,13 @@ def write_transaction(using: str) -> Iterator[None]:
             yield
     finally:
         connection.transaction_mode = mode
+
+
+def _read_committed(connection: Any) -> None:
+    # What was locked is read as it stands now, not as it was when a stricter isolation_level took its snapshot.
+    level = getattr(connection, "isolation_level", None)
+    if level is not None and level.name != "READ_COMMITTED":
+        execute(connection.alias, "SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
 
 
 def take_write_lock(using: str) -> None:
