@@ -91,18 +91,18 @@ def test_the_check_names_the_jobs_that_are_not_where_they_must_be(manage):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "terminate"])
 def test_a_signal_stops_the_demo_and_all_its_processes(manage, number):
-    demo = manage("demo")
-    seen = []
-    for line in demo.stdout:
-        seen.append(line)
-        if "completed" in line:
-            break
+    with manage("demo") as demo:
+        seen = ""
+        for line in iter(demo.stdout.readline, ""):
+            seen += line
+            if "completed" in line:
+                break
 
-    demo.send_signal(number)
-    rest = demo.stdout.read()
-    code = demo.wait(60)
+        demo.send_signal(number)
+        seen += demo.stdout.read()
+        code = demo.wait(60)
 
-    pids = {int(pid) for pid in re.findall(r"\(pid (\d+)\)", "".join(seen) + rest)}
-    assert code == 0, rest
+    pids = {int(pid) for pid in re.findall(r"\(pid (\d+)\)", seen)}
+    assert code == 0, seen
     assert len(pids) >= 3
     assert not [pid for pid in pids if is_alive(pid)]

@@ -72,7 +72,7 @@ def _redrive(stage: Stage, job: Job) -> None:
         address, fields = form_with("ids", page)
     except LookupError as error:
         raise CheckFailed(f"the admin does not ask for a confirmation: {error}") from error
-    page = stage.browser.post(address, {**fields, "confirmed": "yes"})
+    page = stage.browser.post(address, fields)
     stage.say(f"redrive: {messages(page) or 'no message'}")
 
 
