@@ -22,7 +22,7 @@ from django.utils.translation import gettext_lazy as _
 from headgate_django.admin.columns import address
 from headgate_django.admin.operations import Operation
 from headgate_django.admin.pinned import PinnedAdmin
-from headgate_django.admin.words import reason, say
+from headgate_django.admin.words import reasons, say
 from headgate_django.control.authority import allowed
 from headgate_django.control.selection import MAX_SELECTED, Selection, select
 from headgate_django.exceptions import PermissionRefused
@@ -105,7 +105,8 @@ class OperationsAdmin(PinnedAdmin):
                 "operation": operation,
                 "form": form or OperationForm(operation, initial=initial),
                 "preview": preview,
-                "others": [(reason(state), count) for state, count in preview.others.items()],
+                "skipped": sum(preview.others.values()),
+                "reasons": reasons(preview.others),
                 "selected": len(selection.ids),
                 "more": selection.more,
                 "back": back,

@@ -102,16 +102,15 @@ class JobPageAdmin(ReadOnlyAdmin, OperationsAdmin):
     def _page(self, request: HttpRequest, job: Job) -> dict[str, Any]:
         runs = attempts(job)
         size = Payload.objects.using(alias()).filter(pk=job.pk).values_list(Length("data"), flat=True).first()
-        finished = State(job.state) in TERMINAL
-        explanation = None if finished else explain(job)
         return {
             **self._frame(request, job),
             "title": job.kind,
             "facts": _facts(job),
-            "explanation": explanation,
-            "eta": columns.duration(explanation.eta_ms) if explanation and explanation.eta_ms else "",
-            "moments": timeline(job, runs),
-            "runs": [(run, columns.duration(run.duration_ms)) for run in reversed(runs)],
+            "explanation": None if State(job.state) in TERMINAL else explain(job),
+            "moments": [(columns.instant(moment.at), moment) for moment in timeline(job, runs)],
+            "runs": [
+                (run, columns.when(run.started_at_ms), columns.duration(run.duration_ms)) for run in reversed(runs)
+            ],
             "size": columns.size(size) if size is not None else "",
             "buttons": [self._button(one, job) for one in self._possible(request, job)],
             "reveal_url": self._url("reveal", job.pk) if allowed(request.user, REVEAL_PERMISSION) else "",
@@ -177,4 +176,4 @@ def _facts(job: Job) -> list[tuple[Any, Any]]:
         (_("Schema version"), job.schema_version),
         (_("Fingerprint"), job.fingerprint),
     ]
-    return [(name, value) for name, value in facts if value not in ("", None)]
+    return [(name, value) for name, value in facts if value not in ("", columns.EMPTY)]

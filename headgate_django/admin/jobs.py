@@ -97,17 +97,17 @@ class JobListAdmin(JobPageAdmin):
     @admin.display(description=_("kind"))
     def shown_kind(self, job: Job) -> SafeString:
         """The kind."""
-        return columns.key(job.kind)
+        return columns.key(job.kind, 24)
 
     @admin.display(description=_("queue"))
     def shown_queue(self, job: Job) -> SafeString:
         """The queue."""
-        return columns.key(job.queue, 24)
+        return columns.key(job.queue, 16)
 
     @admin.display(description=_("partition"))
     def shown_partition(self, job: Job) -> SafeString:
         """The partition key."""
-        return columns.key(job.partition_key, 24)
+        return columns.key(job.partition_key, 16)
 
     @admin.display(description=_("state"))
     def shown_state(self, job: Job) -> SafeString:
@@ -119,15 +119,12 @@ class JobListAdmin(JobPageAdmin):
         """Failures of how many."""
         return f"{job.attempt}/{job.max_attempts}"
 
-    @admin.display(description=_("enqueued"))
-    def shown_enqueued(self, job: Job) -> Any:
-        """When it was enqueued."""
-        return columns.when(job.enqueued_at_ms)
-
-    @admin.display(description=_("due"))
-    def shown_due(self, job: Job) -> Any:
-        """When it may run, if it waits for that."""
-        return columns.when(job.scheduled_at_ms) if State(job.state) in DUE else None
+    @admin.display(description=_("enqueued or due"))
+    def shown_time(self, job: Job) -> SafeString:
+        """When it may run, if it waits for its time; else when it was enqueued."""
+        if State(job.state) in DUE:
+            return format_html("{} {}", _("due"), columns.when(job.scheduled_at_ms))
+        return format_html("{}", columns.when(job.enqueued_at_ms))
 
     @admin.display(description=_("died"))
     def shown_died(self, job: Job) -> Any:
@@ -147,12 +144,11 @@ class JobAdmin(JobListAdmin):
     list_display = (
         "shown_id",
         "shown_kind",
+        "shown_state",
         "shown_queue",
         "shown_partition",
-        "shown_state",
         "shown_attempt",
-        "shown_enqueued",
-        "shown_due",
+        "shown_time",
         "shown_error",
     )
     list_filter = (StateFilter, QueueFilter, EnqueuedFilter)
@@ -167,12 +163,12 @@ class ArchivedJobAdmin(JobListAdmin):
     list_display = (
         "shown_id",
         "shown_kind",
-        "shown_queue",
-        "shown_partition",
-        "shown_attempt",
         "shown_died",
         "shown_error",
         "same_error",
+        "shown_queue",
+        "shown_partition",
+        "shown_attempt",
     )
     list_filter = (DiedFilter, QueueFilter, ErrorFilter)
     operations = (REDRIVE_JOBS, DISCARD_JOBS)

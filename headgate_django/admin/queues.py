@@ -6,6 +6,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
+from django.contrib.admin.utils import unquote
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -93,6 +94,12 @@ class QueueAdmin(OperationsAdmin):
         return super().change_view(
             request, object_id, form_url, {**(extra_context or {}), "buttons": self.buttons(request, object_id)}
         )
+
+    def buttons(self, request: HttpRequest, object_id: str) -> list[dict[str, Any]]:
+        """Pause or resume, whichever applies."""
+        paused = Queue.objects.using(alias()).filter(pk=unquote(object_id), paused=True).exists()
+        other = PAUSE_QUEUES if paused else RESUME_QUEUES
+        return [button for button in super().buttons(request, object_id) if button["operation"] is not other]
 
     def complete(self, rows: list[Any]) -> None:
         """Attach each queue's backlog."""

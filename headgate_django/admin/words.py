@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from django.contrib import messages
@@ -35,6 +35,13 @@ def reason(code: str) -> str:
     return str(REASONS[code]) if code in REASONS else str(label(code)).lower()
 
 
+def reasons(counts: Mapping[str, int]) -> str:
+    """The only reason, or each with its count."""
+    if len(counts) == 1:
+        return reason(next(iter(counts)))
+    return ", ".join(f"{count} {reason(code)}" for code, count in counts.items())
+
+
 def say(operation: Any, report: Report) -> Iterator[tuple[int, str]]:
     """The messages of a report: done, skipped, refused, each with its reasons."""
     if report.done:
@@ -45,9 +52,13 @@ def say(operation: Any, report: Report) -> Iterator[tuple[int, str]]:
             )
             done = f"{done} {freed % {'count': report.freed}}"
         yield messages.SUCCESS, done
-    for code, count in report.skipped.items():
-        yield messages.WARNING, _("%(count)s skipped: %(reason)s.") % {"count": count, "reason": reason(code)}
-    for code, count in report.refused.items():
-        yield messages.ERROR, _("%(count)s refused: %(reason)s.") % {"count": count, "reason": reason(code)}
+    if report.skipped:
+        yield messages.WARNING, _("%(count)s skipped: %(reasons)s.") % _counted(report.skipped)
+    if report.refused:
+        yield messages.ERROR, _("%(count)s refused: %(reasons)s.") % _counted(report.refused)
     if not (report.done or report.skipped or report.refused):
         yield messages.WARNING, str(_("Nothing was selected."))
+
+
+def _counted(counts: Mapping[str, int]) -> dict[str, Any]:
+    return {"count": sum(counts.values()), "reasons": reasons(counts)}

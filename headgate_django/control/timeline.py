@@ -47,28 +47,29 @@ def attempts(job: Job) -> list[Any]:
 
 def timeline(job: Job, runs: Sequence[Attempt]) -> list[Moment]:
     """Enqueued, due, each run, the end, and what operators did; in the order of time."""
-    moments = [*_own(job, runs), *_runs(runs), *_operators(job)]
+    moments = [*_beginning(job), *_runs(runs), *_end(job, runs), *_operators(job)]
     return sorted(moments, key=lambda moment: moment.at)
 
 
-def _own(job: Job, runs: Sequence[Attempt]) -> Iterator[Moment]:
+def _beginning(job: Job) -> Iterator[Moment]:
     yield Moment(from_ms(job.enqueued_at_ms), _("Enqueued"))
     if job.scheduled_at_ms > job.enqueued_at_ms:
         yield Moment(from_ms(job.scheduled_at_ms), _("Due"))
-    started = {run.started_at_ms for run in runs}
-    if job.attempted_at_ms is not None and job.attempted_at_ms not in started:
-        detail = _("run %(number)d on %(worker)s") % {"number": job.fence, "worker": job.worker_id or "?"}
-        yield Moment(from_ms(job.attempted_at_ms), _("Started"), detail)
+
+
+def _end(job: Job, runs: Sequence[Attempt]) -> Iterator[Moment]:
+    # A run that simply succeeded, or is not over, has no row of its own.
+    if job.attempted_at_ms is not None and job.attempted_at_ms not in {run.started_at_ms for run in runs}:
+        yield Moment(from_ms(job.attempted_at_ms), _("Started"), _run(job.fence, job.worker_id))
     if job.finalized_at_ms is not None:
-        yield Moment(from_ms(job.finalized_at_ms), _(State(job.state).capitalize()), job.error_summary)
+        yield Moment(from_ms(job.finalized_at_ms), _(State(job.state).capitalize()))
     if job.deadline_ms:
         yield Moment(from_ms(job.deadline_ms), _("Deadline"))
 
 
 def _runs(runs: Sequence[Attempt]) -> Iterator[Moment]:
     for run in runs:
-        detail = _("run %(number)d on %(worker)s") % {"number": run.number, "worker": run.worker_id or "?"}
-        yield Moment(from_ms(run.started_at_ms), _("Started"), detail)
+        yield Moment(from_ms(run.started_at_ms), _("Started"), _run(run.number, run.worker_id))
         outcome = run.get_outcome_display()
         yield Moment(from_ms(run.finished_at_ms), _("Run ended"), f"{outcome} {run.error_class}".strip())
 
@@ -76,3 +77,7 @@ def _runs(runs: Sequence[Attempt]) -> Iterator[Moment]:
 def _operators(job: Job) -> Iterator[Moment]:
     for entry in entries(job, MAX_ENTRIES):
         yield Moment(entry.action_time, entry.get_change_message(), who=entry.user.get_username())
+
+
+def _run(number: int, worker_id: str) -> Any:
+    return _("run %(number)d on %(worker)s") % {"number": number, "worker": worker_id or "?"}
