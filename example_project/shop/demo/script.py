@@ -12,9 +12,11 @@ from django.db import transaction
 from example_project.shop import jobs
 from example_project.shop.models import Order
 from headgate_django import enqueue_many
+from headgate_django.control.cancel import cancel
 from headgate_django.core import codec
 from headgate_django.core.envelope import Envelope
-from headgate_django.core.states import State
+from headgate_django.core.states import UNFINISHED, State
+from headgate_django.models import Job
 
 Counts = Counter[tuple[str, State]]
 """How many jobs there are of each kind in each state."""
@@ -39,6 +41,11 @@ class Script:
         self.token = token
         self.expected: Counts = Counter()
         self._numbers = count(1)
+
+    def clear_the_stage(self) -> int:
+        """Cancel the photos that an interrupted run has left, so that their poison does not disturb this one."""
+        left = Job.objects.filter(queue=jobs.import_photo.options.queue, state__in=UNFINISHED)
+        return cancel(left, actor=None).done
 
     def enqueue(self) -> int:
         """Store the orders and all their jobs in one transaction; how many jobs."""

@@ -38,6 +38,8 @@ class Stage:
         call_command("migrate", verbosity=0, interactive=False)
         self.username, self.password = login.make_login()
         self.stop.wait(0)
+        if left := self.script.clear_the_stage():
+            self.say(f"{left} photos of an interrupted run are cancelled")
         jobs = self.script.enqueue()
         self.say(f"{jobs} jobs enqueued; their ids begin with {self.script.token}")
         address = f"{HOST}:{free_port()}"
