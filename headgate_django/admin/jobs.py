@@ -187,9 +187,9 @@ class ArchivedJobAdmin(JobListAdmin):
         return super().has_view_permission(request, obj) or request.user.has_perm("headgate_django.view_job")
 
     @admin.display(description="")
-    def same_error(self, job: Job) -> SafeString:
+    def same_error(self, job: Job) -> str:
         """A link to the dead letters with the same error."""
         if not job.error_group:
-            return format_html("")
+            return ""
         url = columns.address(self.admin_site, "archivedjob", "changelist", error_group=job.error_group)
         return columns.link(url, _("same error"))
