@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
 
@@ -26,6 +27,9 @@ from headgate_django.models.store import (
 from tests.support.builders import EnvelopeFactory, queued
 
 committing = pytest.mark.django_db(transaction=True)
+sqlite_only = pytest.mark.skipif(
+    os.environ.get("HEADGATE_TEST_DB") == "postgres", reason="PostgreSQL locks rows, not the file"
+)
 
 
 class OtherAlias:
@@ -57,11 +61,10 @@ def locked_by_us(name: str) -> bool:
     return False
 
 
+@sqlite_only
 @committing
 @pytest.mark.parametrize("fresh", [False, True], ids=["open connection", "fresh connection"])
-def test_sqlite_is_locked_for_writing_from_the_first_moment(vendor, fresh):
-    if vendor != "sqlite":
-        return
+def test_sqlite_is_locked_for_writing_from_the_first_moment(fresh):
     if fresh:
         connection.close()
 
@@ -71,11 +74,10 @@ def test_sqlite_is_locked_for_writing_from_the_first_moment(vendor, fresh):
     assert not locked_by_us(connection.settings_dict["NAME"])
 
 
+@sqlite_only
 @committing
 @pytest.mark.parametrize("fresh", [False, True], ids=["open connection", "fresh connection"])
-def test_the_mode_that_the_project_chose_is_kept(vendor, project_mode, fresh):
-    if vendor != "sqlite":
-        return
+def test_the_mode_that_the_project_chose_is_kept(project_mode, fresh):
     if not fresh:
         connection.ensure_connection()
 

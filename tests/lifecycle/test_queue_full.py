@@ -1,0 +1,187 @@
+"""A capped queue takes no more unfinished jobs than it may, whoever produces at the same time."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+
+from headgate_django.core.states import STORED, TERMINAL, State
+from headgate_django.exceptions import QueueFull
+from headgate_django.lifecycle.cancel import cancel
+from headgate_django.lifecycle.enqueue import enqueue
+from headgate_django.lifecycle.redrive import redrive
+from headgate_django.models import Job, Queue
+from tests.support.builders import EnvelopeFactory, in_state, queued
+from tests.support.locks import Running, held, together, wait_until_blocked
+
+pytestmark = pytest.mark.django_db
+committing = pytest.mark.django_db(transaction=True)
+racing = pytest.mark.skipif(
+    os.environ.get("HEADGATE_TEST_DB") != "postgres", reason="SQLite has one writer: there is nothing to race"
+)
+
+
+def capped(limit: int | None, name: str = "builders") -> Queue:
+    return Queue.objects.create(name=name, max_unfinished_jobs=limit)
+
+
+def produce(count: int = 1, **options: Any) -> list[Job]:
+    return enqueue([EnvelopeFactory(queue="builders", **options) for _ in range(count)])
+
+
+def test_a_full_queue_refuses_and_says_how_full_it_is(now):
+    capped(3)
+    produce(2)
+
+    with pytest.raises(QueueFull, match="queue 'builders' is full: 2 unfinished") as caught:
+        produce(2)
+
+    error = caught.value
+    assert (error.queue, error.limit, error.current, error.incoming) == ("builders", 3, 2, 2)
+    assert Job.objects.count() == 2
+
+
+def test_a_queue_fills_up_to_its_limit_exactly(now):
+    capped(3)
+
+    produce(2)
+    produce(1)
+
+    with pytest.raises(QueueFull):
+        produce(1)
+
+
+def test_a_limit_of_zero_closes_the_intake(now):
+    capped(0)
+
+    with pytest.raises(QueueFull, match=r"0 unfinished \+ 1 new > 0"):
+        produce()
+
+
+@pytest.mark.parametrize("row", [False, True])
+def test_no_row_and_no_limit_are_no_cap(now, row):
+    if row:
+        capped(None)
+
+    assert len(produce(50)) == 50
+
+
+@pytest.mark.parametrize("state", sorted(STORED))
+def test_what_has_not_ended_takes_a_place(now, state):
+    in_state(state, queue="builders")
+    capped(1)
+
+    if state in TERMINAL:
+        assert produce()
+    else:
+        with pytest.raises(QueueFull):
+            produce()
+
+
+def test_a_place_is_free_as_soon_as_a_job_has_ended(now):
+    capped(1)
+    [job] = produce()
+    cancel(Job.objects.filter(pk=job.pk))
+
+    assert produce()
+
+
+def test_other_queues_do_not_count(now):
+    capped(1)
+    queued(queue="elsewhere")
+
+    assert produce()
+
+
+def test_a_batch_over_several_queues_is_stored_whole_or_not_at_all(now):
+    capped(5, "wide")
+    capped(1, "narrow")
+    batch = [EnvelopeFactory(queue=queue) for queue in ("wide", "narrow", "free", "narrow")]
+
+    with transaction.atomic():
+        with pytest.raises(QueueFull, match="narrow"):
+            enqueue(batch)
+        enqueue(batch[:3])
+
+    assert sorted(Job.objects.values_list("queue", flat=True)) == ["free", "narrow", "wide"]
+
+
+def test_a_replay_needs_no_place(now):
+    capped(1)
+    [job] = produce(id="mine", arguments={})
+
+    assert produce(id="mine", arguments={})[0].pk == job.pk
+    with pytest.raises(QueueFull):
+        enqueue([EnvelopeFactory(queue="builders", id=name, arguments={}) for name in ("mine", "other")])
+
+
+def test_an_operator_may_redrive_into_a_full_queue(now):
+    dead = in_state(State.ARCHIVED, queue="builders")
+    capped(0)
+
+    assert redrive(Job.objects.filter(pk=dead.pk)) == 1
+
+
+def test_an_uncapped_queue_locks_and_writes_nothing_shared(now):
+    Queue.objects.create(name="builders", weight=3)
+
+    with CaptureQueriesContext(connection) as queries:
+        produce(3)
+
+    assert not [query["sql"] for query in queries if "UPDATE" in query["sql"]]
+
+
+@racing
+@committing
+def test_producers_of_a_capped_queue_count_one_after_the_other():
+    capped(1)
+
+    with held(produce) as commit:
+        second = Running(produce)
+        wait_until_blocked(second)
+        commit()
+
+    with pytest.raises(QueueFull, match="1 unfinished"):
+        second.result()
+
+
+@racing
+@committing
+def test_the_place_of_a_rolled_back_producer_goes_to_the_next():
+    capped(1)
+
+    with held(produce):
+        second = Running(produce)
+        wait_until_blocked(second)
+
+    assert len(second.result()) == 1
+
+
+@racing
+@committing
+def test_producers_of_an_uncapped_queue_never_wait_for_each_other():
+    Queue.objects.create(name="builders")
+
+    with held(produce):
+        assert len(Running(produce).result()) == 1  # while the other transaction is open
+
+
+@committing
+def test_many_producers_at_once_fill_the_queue_exactly():
+    capped(25)
+
+    def accepted() -> int:
+        count = 0
+        for _ in range(8):
+            try:
+                count += len(produce())
+            except QueueFull:
+                continue
+        return count
+
+    assert sum(together(*[accepted] * 8)) == 25
+    assert Job.objects.count() == 25
