@@ -26,7 +26,8 @@ class Candidate:
     rate_class: str
     weight: int
     deadline_ms: int
-    quarantined: bool
+    quarantined: str
+    """Its fingerprint, if that is quarantined."""
 
     @property
     def id(self) -> str:
@@ -49,7 +50,7 @@ Row = tuple[Any, ...]
 _STREAM = f"""
 SELECT job.id, job.priority, job.scheduled_at_ms, job.queue, job.partition_key, job.rate_class, job.weight,
        job.deadline_ms,
-       EXISTS (SELECT 1 FROM headgate_django_quarantine q WHERE q.fingerprint = job.fingerprint) AS quarantined,
+       (SELECT q.fingerprint FROM headgate_django_quarantine q WHERE q.fingerprint = job.fingerprint) AS poison,
        job.sticky_worker
 FROM headgate_django_job job
 WHERE job.state = {literals(State.AVAILABLE)}
@@ -140,7 +141,7 @@ def _candidate(row: Row) -> Candidate:
         rate_class=rate_class,
         weight=weight,
         deadline_ms=deadline_ms,
-        quarantined=bool(quarantined),
+        quarantined=quarantined or "",
     )
 
 

@@ -10,6 +10,7 @@ from headgate_django.core.allocation import Group
 from headgate_django.core.states import Event
 from headgate_django.gate.draw import Candidate
 from headgate_django.models.job import Job
+from headgate_django.models.quarantine import Quarantine
 from headgate_django.models.store import batches
 
 DEADLINE = ("DeadlineExceeded", "deadline exceeded before the job could run", "deadline")
@@ -50,5 +51,13 @@ def remove_refused(verdicts: Verdicts, now_ms: int, using: str) -> None:
         rows.filter(id__in=ids).transition(
             Event.EXPIRE, now_ms=now_ms, error_class=error_class, error_summary=summary, error_group=group
         )
-    for ids in batches([candidate.id for candidate in verdicts.quarantined], using):
-        rows.filter(id__in=ids).transition(Event.QUARANTINE, now_ms=now_ms)
+    for fingerprints in batches(sorted({candidate.quarantined for candidate in verdicts.quarantined}), using):
+        # Locked, so that a release cannot commit in between and leave these jobs behind.
+        kept = set(
+            Quarantine.objects.using(using)
+            .select_for_update(skip_locked=True)
+            .filter(fingerprint__in=fingerprints)
+            .values_list("fingerprint", flat=True)
+        )
+        for ids in batches([each.id for each in verdicts.quarantined if each.quarantined in kept], using):
+            rows.filter(id__in=ids).transition(Event.QUARANTINE, now_ms=now_ms)

@@ -56,8 +56,8 @@ def lose_leases(claims: list[Claim], cause: Failure, *, now_ms: int, using: str)
 
 
 def _quarantine(ids: list[str], now_ms: int, using: str) -> None:
-    rows = [
-        Quarantine(
+    rows = {
+        job.fingerprint: Quarantine(
             fingerprint=job.fingerprint,
             kind=job.kind,
             reason="crash limit reached",
@@ -66,9 +66,12 @@ def _quarantine(ids: list[str], now_ms: int, using: str) -> None:
             created_at_ms=now_ms,
         )
         for job in Job.objects.using(using).filter(id__in=ids).order_by("fingerprint", "id")
-    ]
-    # Waits for a release that is deleting the row, instead of trusting that it is still there.
-    Quarantine.objects.using(using).bulk_create(rows, ignore_conflicts=True)
+    }
+    # Waits for a release that is deleting a row, and locks rows that exist: a release that comes now waits for
+    # these jobs, instead of leaving them in quarantine without a row.
+    Quarantine.objects.using(using).bulk_create(
+        rows.values(), update_conflicts=True, unique_fields=["fingerprint"], update_fields=["kind"]
+    )
 
 
 def claim_of(job: Job) -> Claim:

@@ -86,7 +86,7 @@ def test_a_queue_that_was_idle_gets_no_burst(now):
     load(Backlog(count=200, prefix="c", queue="idle"))
 
     given = served(gate, slots=1, admits=20)
-    assert abs(given["idle/"] - given["busy/"]) <= 1
+    assert given["idle/"] in (10, 11)
 
 
 def test_several_workers_keep_the_weights_of_queues_together(now):
