@@ -66,10 +66,12 @@ class Runtime:
         self._running: set[Run] = set()
         self._unacked: list[tuple[Run, Outcome]] = []
         self._admitted = 0
+        self._stopping = False
 
     def serve(self) -> bool:
         """Work until the end; whether every handler has returned."""
         while not self._finished():
+            self._note_shutdown()
             self._collect()
             self._keep_alive()
             self._enforce_timeouts()
@@ -77,6 +79,11 @@ class Runtime:
                 self._trouble.guard("admit", self._admit)
             self._wait()
         return self._stop()
+
+    def _note_shutdown(self) -> None:
+        if self._shutdown.requested and not self._stopping:
+            self._stopping = True
+            logger.info("stopping: %d running; a second signal gives them back at once", len(self._running))
 
     def _finished(self) -> bool:
         if self._shutdown.overdue:

@@ -58,7 +58,7 @@ def test_a_poison_job_is_quarantined_after_three_crashes_and_healthy_jobs_comple
     poison = jobs.dies.enqueue()
     for _ in range(3):
         enqueue_many([jobs.ok.envelope(n) for n in range(5)])
-        with worker("--threads", "2", "--lease", "1") as victim:
+        with worker("--threads", "1", "--lease", "1") as victim:
             assert victim.wait() == 17, victim.output
 
     with worker("--lease", "1") as survivor:

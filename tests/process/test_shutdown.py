@@ -46,7 +46,7 @@ def test_a_second_signal_gives_leases_back_at_once():
     with worker("--shutdown-timeout", "300") as process:
         wait_until(lambda: Run.objects.count() == 1, "the handler entered")
         process.signal(signal.SIGTERM)
-        wait_until(lambda: Job.objects.filter(state=State.RUNNING).count() == 1, "still draining")
+        process.wait_for_line("stopping: 1 running")
         process.signal(signal.SIGTERM)
         assert process.wait() == 0, process.output
 
