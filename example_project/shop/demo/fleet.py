@@ -17,6 +17,9 @@ from example_project.shop.demo.stop import Stop
 
 MAX_RESTARTS = 50
 STOP_SECONDS = 12
+SITE_READY = r"Starting development server at (http\S+)"
+SITE_OPTIONS = ("--noreload", "--insecure")
+"""One process without a reloader; static files also with DEBUG off."""
 
 
 class ProcessFailed(Exception):
@@ -26,8 +29,10 @@ class ProcessFailed(Exception):
 class Process:
     """One ``manage.py`` command. Its output is read all the time, so that it never blocks on a full pipe."""
 
-    def __init__(self, name: str, *arguments: str) -> None:
+    def __init__(self, name: str, *arguments: str, ready: str = r"\bready\b") -> None:
         self.name = name
+        self.ready_line = ""
+        self._ready_pattern = ready
         self.ready = threading.Event()
         self.output: deque[str] = deque(maxlen=40)
         # In a session of its own, so that Ctrl-C reaches the demo alone, which then stops them in order.
@@ -87,7 +92,8 @@ class Process:
         assert self._popen.stdout is not None
         for line in self._popen.stdout:
             self.output.append(line.rstrip())
-            if re.search(r"\bready\b", line):
+            if re.search(self._ready_pattern, line):
+                self.ready_line = line
                 self.ready.set()
 
 
@@ -107,12 +113,19 @@ class Fleet:
         process.wait_until_ready(self._stop)
         self._say(f"{process.name} (pid {process.pid}): headgate_worker {' '.join(options)}")
 
-    def start_site(self, *options: str) -> Process:
-        """Start the web site; whoever uses it waits until it answers."""
-        site = Process("site", "runserver", *options)
+    def start_site(self, host: str, port: int) -> str:
+        """Start the web site and wait until it listens; its address. A port that is in use is replaced by another."""
+        site = Process("site", "runserver", f"{host}:{port}", *SITE_OPTIONS, ready=SITE_READY)
         self._running["site"] = site
-        self._say(f"site (pid {site.pid}): runserver {' '.join(options)}")
-        return site
+        try:
+            site.wait_until_ready(self._stop)
+        except ProcessFailed as error:
+            if port and "already in use" in str(error):
+                return self.start_site(host, 0)
+            raise
+        address = re.findall(SITE_READY, site.ready_line)[0]
+        self._say(f"site (pid {site.pid}): {address}")
+        return address.rstrip("/")
 
     def tend(self) -> None:
         """Start dead workers again. Raises ProcessFailed when one does not get as far as serving."""
@@ -123,9 +136,7 @@ class Fleet:
                 raise ProcessFailed(process.report("ended"))
             self.restarts += 1
             pid = self._run_worker(name).pid
-            self._say(
-                f"worker {name} was killed by a job (exit code {process.exit_code}); started again (pid {pid})"
-            )
+            self._say(f"{name} was killed by a job (exit code {process.exit_code}); started again (pid {pid})")
 
     def shut_down(self) -> list[str]:
         """Stop all; what did not stop cleanly. Nothing is left running, whatever happens."""
@@ -137,12 +148,13 @@ class Fleet:
         problems = []
         for process in alive:
             code = process.wait(until, lambda: self._stop.requests > asked)
-            # What never said "ready", such as the site, has nothing to finish and may just end.
-            if code != 0 and (code != -signal.SIGTERM or process.ready.is_set()):
+            # A site has nothing to finish and just ends, and so does a worker that has not begun.
+            may_just_end = process.name not in self._workers or not process.ready.is_set()
+            if code != 0 and not (code == -signal.SIGTERM and may_just_end):
                 problems.append(process.report("did not stop cleanly"))
         self._running.clear()
         return problems
 
     def _run_worker(self, name: str) -> Process:
-        self._running[name] = Process(f"worker {name}", "headgate_worker", *self._workers[name])
+        self._running[name] = Process(name, "headgate_worker", *self._workers[name])
         return self._running[name]

@@ -1,11 +1,9 @@
-"""The demo's web site: a free port on this machine, and a browser of a few lines that looks at it over HTTP."""
+"""The demo's web site: where it listens, and a browser of a few lines that looks at it over HTTP."""
 
 from __future__ import annotations
 
 import html
 import re
-import socket
-import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping
@@ -14,25 +12,9 @@ from http.cookiejar import CookieJar
 
 from django.urls import reverse
 
-from example_project.shop.demo.fleet import Process, ProcessFailed
-from example_project.shop.demo.stop import Stop
-
 HOST = "127.0.0.1"
 PORT = 8000
 TIMEOUT = 10
-
-
-def free_port() -> int:
-    """8000, or another one when that is taken."""
-    for port in (PORT, 0):
-        with socket.socket() as listener:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                listener.bind((HOST, port))
-            except OSError:
-                continue
-            return int(listener.getsockname()[1])
-    raise ProcessFailed(f"no free port on {HOST}")
 
 
 class Browser:
@@ -56,19 +38,6 @@ class Browser:
         body = urllib.parse.urlencode({**fields, "csrfmiddlewaretoken": token}).encode()
         with self._opener.open(self.root + path, data=body, timeout=TIMEOUT) as response:
             return str(response.read().decode())
-
-    def wait_until_up(self, process: Process, stop: Stop) -> None:
-        """Wait for the first answer. Raises ProcessFailed when the process ends instead."""
-        while True:
-            if process.exit_code is not None:
-                raise ProcessFailed(process.report("did not start"))
-            try:
-                self.get(reverse("status"))
-                return
-            except urllib.error.HTTPError as error:
-                raise ProcessFailed(process.report(f"answers {error}")) from error
-            except OSError:
-                stop.wait(0.1)
 
     def login(self, username: str, password: str) -> str:
         """The admin's front page."""

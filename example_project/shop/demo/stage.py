@@ -10,15 +10,15 @@ from django.core.management import call_command
 from example_project.shop.demo import login, summary
 from example_project.shop.demo.fleet import Fleet
 from example_project.shop.demo.script import Counts, Script
-from example_project.shop.demo.site import HOST, Browser, free_port
+from example_project.shop.demo.site import HOST, PORT, Browser
 from example_project.shop.demo.stop import Stop
 
 # A short lease, so that the demo need not wait long for the jobs of a killed worker.
 COMMON = ("--lease", "2", "--shutdown-timeout", "5", "--poll-interval", "0.5")
 WORKERS = {
-    "shop": ("--queues", "critical:6,default:3,reports:2", "--threads", "8", *COMMON),
+    "worker for the shop": ("--queues", "critical:6,default:3,reports:2", "--threads", "8", *COMMON),
     # Photos kill their worker now and then. In a worker of its own, with one slot, they hurt nobody else.
-    "imports": ("--queues", "imports", "--threads", "1", *COMMON),
+    "worker for imports": ("--queues", "imports", "--threads", "1", *COMMON),
 }
 ALPHABET = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ"
 
@@ -42,13 +42,9 @@ class Stage:
             self.say(f"{left} photos of an interrupted run are cancelled")
         jobs = self.script.enqueue()
         self.say(f"{jobs} jobs enqueued; their ids begin with {self.script.token}")
-        address = f"{HOST}:{free_port()}"
-        # --insecure: static files also with DEBUG off.
-        site = self.fleet.start_site(address, "--noreload", "--insecure")
+        self.browser = Browser(self.fleet.start_site(HOST, PORT))
         for name, options in WORKERS.items():
             self.fleet.start_worker(name, *options)
-        self.browser = Browser(f"http://{address}")
-        self.browser.wait_until_up(site, self.stop)
 
     def watch(self, until: Callable[[Counts], bool]) -> Counts:
         """Tend the workers and show where the jobs stand, until they stand as wanted."""
