@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.db.models import Case, F, When
 from django.db.models.functions import Greatest
 
@@ -30,7 +32,7 @@ def redrive(jobs: JobQuerySet, *, extra_attempts: int = 0) -> int:
         now_ms = clock.now_ms(using)
         roomy = jobs.filter(max_attempts__lte=INT32_MAX - extra_attempts, attempt__lte=INT32_MAX - extra_attempts)
         queues = set(roomy.order_by().values_list("queue", flat=True).distinct()[:100])
-        changes = {
+        changes: dict[str, Any] = {
             "scheduled_at_ms": now_ms,
             "deadline_ms": Case(When(deadline_ms__gt=now_ms, then=F("deadline_ms")), default=0),
         }
