@@ -15,11 +15,14 @@ from ulid import ULID
 
 from headgate_django.core.allocation import Group, Ledger, Stream, allocate
 from headgate_django.core.outcomes import Claim
+from headgate_django.core.turnstile import Turnstile
 from headgate_django.gate.claim import claim
+from headgate_django.gate.displace import displace
 from headgate_django.gate.draw import Candidate, draw
 from headgate_django.gate.due import make_due_available
+from headgate_django.gate.limits import LOCK, LOCK_OR_SKIP, load_turnstile, save_buckets
 from headgate_django.gate.policies import Partitions, Queues, load_partitions, load_queues
-from headgate_django.gate.screen import judge, remove_refused
+from headgate_django.gate.screen import Verdicts, judge, remove_refused, stream_of
 from headgate_django.gate.streams import Cursor, Walk
 from headgate_django.models import clock
 from headgate_django.models.job import Job
@@ -103,19 +106,25 @@ class _Admission:
         return self.capacity - len(self.claims)
 
     def take_from(self, streams: Sequence[Stream]) -> None:
-        """Give the free capacity to these streams, as far as they have work."""
+        """Give the free capacity to these streams, as far as they have work and the limits have room."""
         if not streams:
             return
-        partitions = load_partitions({stream.group for stream in streams}, using=self.using)
+        # Limits are locked first, and only then is counted what runs under them.
+        lock = LOCK_OR_SKIP if self.claims else LOCK
+        turnstile = load_turnstile(
+            streams, self.now_ms, has_ceilings=self.queues.has_ceilings, lock=lock, using=self.using
+        )
+        partitions = load_partitions({stream.group for stream in streams}, turnstile, using=self.using)
         streams = [stream for stream in streams if stream.group not in partitions.paused]
         for _ in range(MAX_ROUNDS):
+            streams = [stream for stream in streams if not turnstile.blocks(stream)]
             if self.free < 1 or not streams:
                 break
-            dry = self._round(streams, partitions)
-            streams = [stream for stream in streams if stream.group not in dry]
+            streams = self._round(streams, partitions, turnstile)
+        save_buckets(turnstile, using=self.using)
 
-    def _round(self, streams: Sequence[Stream], partitions: Partitions) -> frozenset[Group]:
-        """Allocate, draw, screen and claim once; the groups that have nothing more."""
+    def _round(self, streams: Sequence[Stream], partitions: Partitions, turnstile: Turnstile) -> list[Stream]:
+        """Allocate, draw, screen and claim once; the streams that may have more."""
         shares = allocate(
             dict.fromkeys(stream.group for stream in streams),
             self.free,
@@ -125,14 +134,35 @@ class _Admission:
             in_flight=partitions.in_flight,
         )
         drawn = draw(shares, streams, ahead=self.ahead, using=self.using, portable=self.gate.portable)
-        verdicts = judge(drawn.candidates, shares, self.now_ms)
-        remove_refused(verdicts, self.now_ms, self.using)
-        self._claim(verdicts.admitted, partitions.in_flight)
+        verdicts = judge(drawn.candidates, shares, self.now_ms, turnstile)
+        remove_refused(verdicts.refused, self.now_ms, self.using)
+        self._claim(self._seated(verdicts, turnstile), partitions.in_flight)
         dry = drawn.dry - {candidate.group for candidate in verdicts.surplus}
         given = Counter(candidate.group for candidate in verdicts.admitted)
         if any(given[group] < share for group, share in shares.items() if group not in dry):
             self.ahead = min(MAX_AHEAD, max(FIRST_AHEAD, self.ahead * 4))
-        return dry
+        return [
+            stream
+            for stream in streams
+            if stream.group not in dry and (stream.group, stream.rate_class) not in verdicts.held
+        ]
+
+    def _seated(self, verdicts: Verdicts, turnstile: Turnstile) -> list[Candidate]:
+        """The admitted candidates, less those for whom no running job could be moved aside."""
+        wanted = [
+            (candidate, ceiling)
+            for candidate in verdicts.admitted
+            for ceiling in verdicts.displacing.get(candidate.id, ())
+        ]
+        if not wanted:
+            return verdicts.admitted
+        places = [(ceiling, stream_of(candidate)) for candidate, ceiling in wanted]
+        freed = displace(places, self.lease_id, self.now_ms, self.using)
+        standing = {candidate.id for (candidate, _), place in zip(wanted, freed, strict=True) if not place}
+        for candidate in verdicts.admitted:
+            if candidate.id in standing:
+                turnstile.withdraw(stream_of(candidate), candidate.weight)
+        return [candidate for candidate in verdicts.admitted if candidate.id not in standing]
 
     def _claim(self, admitted: list[Candidate], in_flight: dict[Group, int]) -> None:
         self.claims += claim(

@@ -16,6 +16,17 @@ class Quarantine(models.Model):
     crash_count = models.PositiveIntegerField(default=0)
     sample_job_id = KeyField(max_length=255, default="", blank=True)
     created_at_ms = MillisecondsField(instant=True)
+    canary_job_id = KeyField(
+        max_length=255, default="", blank=True, help_text="The one job that may run, to see whether it is cured."
+    )
+    swept_to = KeyField(
+        max_length=255,
+        default="",
+        blank=True,
+        editable=False,
+        help_text="How far siblings were looked for.",
+    )
+    is_swept = models.BooleanField(default=False, editable=False)
 
     class Meta:
         verbose_name_plural = "quarantine"
@@ -24,3 +35,18 @@ class Quarantine(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.fingerprint}"
+
+
+class Suspect(models.Model):
+    """Content that was running when a worker was lost. All its jobs count together; success clears it."""
+
+    fingerprint = KeyField(primary_key=True, max_length=32)
+    crash_count = models.PositiveIntegerField(default=0)
+    seen_at_ms = MillisecondsField(instant=True)
+
+    class Meta:
+        default_permissions = ()
+        indexes = [models.Index(fields=["seen_at_ms"], name="headgate_suspect_seen")]
+
+    def __str__(self) -> str:
+        return f"{self.fingerprint}: {self.crash_count}"

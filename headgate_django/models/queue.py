@@ -6,6 +6,7 @@ from django.db import models
 from django.db.models import Q
 
 from headgate_django.models.fields import KeyField
+from headgate_django.models.origin import origin_field
 
 
 class Queue(models.Model):
@@ -17,6 +18,8 @@ class Queue(models.Model):
     max_unfinished_jobs = models.PositiveIntegerField(
         null=True, blank=True, help_text="Enqueue is refused above this; 0 closes intake, empty is no limit."
     )
+
+    origin = origin_field()
 
     class Meta:
         ordering = ["name"]
@@ -34,6 +37,8 @@ class Partition(models.Model):
     key = KeyField(max_length=255, blank=True)
     weight = models.PositiveIntegerField(default=1, help_text="Share against the queue's other partitions.")
     paused = models.BooleanField(default=False)
+
+    origin = origin_field()
 
     class Meta:
         ordering = ["queue", "key"]

@@ -1,0 +1,111 @@
+"""Rate classes with their budgets and buckets, and concurrency limits. No row means no policy."""
+
+from __future__ import annotations
+
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+from django.db.models import Q
+
+from headgate_django.core.turnstile import Saturated, Scope
+from headgate_django.models.fields import KeyField, MillisecondsField
+from headgate_django.models.origin import origin_field
+
+MAX_TOKENS = 1_000_000_000
+MAX_WINDOW_MS = 31 * 24 * 3600 * 1000
+"""Together they keep tokens times milliseconds within 64 bits."""
+
+
+class RateClass(models.Model):
+    """A name that jobs draw tokens under: all its budgets must have room for a job's weight."""
+
+    name = KeyField(primary_key=True, max_length=255)
+    paused = models.BooleanField(default=False, help_text="Kill switch: a paused class admits nothing.")
+    held_until_ms = MillisecondsField(
+        default=0, instant=True, help_text="Set when the far end said to come back later."
+    )
+    origin = origin_field()
+
+    class Meta:
+        ordering = ["name"]
+        verbose_name_plural = "rate classes"
+        permissions = [("pause_rateclass", "Can pause and resume rate classes")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class RateBudget(models.Model):
+    """So many tokens a window; of the class, or of each partition of the class."""
+
+    rate_class = models.ForeignKey(RateClass, on_delete=models.CASCADE, related_name="budgets")
+    limit = models.PositiveIntegerField(
+        validators=[MinValueValidator(1), MaxValueValidator(MAX_TOKENS)], help_text="Tokens per window."
+    )
+    window_ms = MillisecondsField(
+        validators=[MinValueValidator(1), MaxValueValidator(MAX_WINDOW_MS)],
+        help_text="Length of the window in milliseconds: 1000 is a second, 60000 a minute, 3600000 an hour.",
+    )
+    burst = models.PositiveIntegerField(
+        validators=[MinValueValidator(1), MaxValueValidator(MAX_TOKENS)],
+        help_text="Most tokens at once, after an idle time. A window may see burst + limit.",
+    )
+    per_partition = models.BooleanField(default=False, help_text="One bucket for each partition.")
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.CheckConstraint(
+                name="headgate_budget_positive",
+                condition=Q(limit__gte=1, limit__lte=MAX_TOKENS, burst__gte=1, burst__lte=MAX_TOKENS)
+                & Q(window_ms__gte=1, window_ms__lte=MAX_WINDOW_MS),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.limit} per {self.window_ms / 1000:g} s"
+
+
+class RateBucket(models.Model):
+    """The level of one budget, of one partition when it has one bucket each. A missing row is a full bucket."""
+
+    budget = models.ForeignKey(RateBudget, on_delete=models.CASCADE, related_name="buckets")
+    partition_key = KeyField(max_length=255, default="", blank=True)
+    level = models.BigIntegerField(help_text="Tokens times window_ms.")
+    refilled_at_ms = MillisecondsField(instant=True)
+
+    class Meta:
+        default_permissions = ("view",)
+        constraints = [
+            models.UniqueConstraint(fields=["budget", "partition_key"], name="headgate_bucket_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.budget_id}/{self.partition_key}"
+
+
+class ConcurrencyLimit(models.Model):
+    """At most so many running jobs of a queue, of each partition of a queue, or of a rate class."""
+
+    name = KeyField(primary_key=True, max_length=255)
+    scope = KeyField(max_length=16, choices=[(scope.value, scope.replace("_", " ")) for scope in Scope])
+    key = KeyField(max_length=255, help_text="The queue, or the rate class. Of a partition scope: its queue.")
+    max_concurrent = models.PositiveIntegerField(validators=[MinValueValidator(1)])
+    on_saturated = KeyField(
+        max_length=16,
+        choices=[(strategy.value, strategy.replace("_", " ")) for strategy in Saturated],
+        default=Saturated.QUEUE.value,
+        help_text="What becomes of a job that finds the scope full.",
+    )
+    origin = origin_field()
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [
+            models.CheckConstraint(name="headgate_limit_positive", condition=Q(max_concurrent__gte=1)),
+            models.CheckConstraint(
+                name="headgate_limit_scope", condition=Q(scope__in=[scope.value for scope in Scope])
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.max_concurrent} of {self.scope} {self.key}"
