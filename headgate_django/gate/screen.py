@@ -101,8 +101,8 @@ def remove_refused(refused: Sequence[Refusal], now_ms: int, using: str) -> None:
     for refusal in refused:
         together.setdefault((refusal.event, refusal.error), []).append(refusal.candidate.id)
     for (event, (error_class, summary, group)), job_ids in together.items():
-        changes = (
-            {"error_class": error_class, "error_summary": summary, "error_group": group} if error_class else {}
-        )
+        changes: dict[str, Any] = {}
+        if error_class:
+            changes = {"error_class": error_class, "error_summary": summary, "error_group": group}
         for ids in batches(job_ids, using):
             Job.objects.using(using).filter(id__in=ids).transition(event, now_ms=now_ms, **changes)
