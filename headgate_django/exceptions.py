@@ -144,10 +144,15 @@ class Snooze(Outcome):
 
 
 class RateLimited(Outcome):
-    """The far end said "too many": run again after ``retry_after``. Costs nothing."""
+    """The far end said "too many": run again after ``retry_after``. Costs nothing.
 
-    def __init__(self, retry_after: Duration, reason: str = "") -> None:
+    Unless ``hold_class`` is False, no other job of the rate class starts before then either: the next ones would
+    only be told the same.
+    """
+
+    def __init__(self, retry_after: Duration, reason: str = "", *, hold_class: bool = True) -> None:
         self.retry_after = retry_after
+        self.hold_class = hold_class
         super().__init__(reason)
 
 

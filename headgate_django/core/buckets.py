@@ -12,6 +12,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+FLOOR = -(2**62)
+"""No debt is deeper than what a 64-bit column holds."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
@@ -59,7 +62,8 @@ class Bucket:
 
     def take(self, cost: int) -> None:
         """Take ``cost`` tokens, or give back a negative number of them; never above the burst."""
-        self.level = min(self.budget.burst * self.budget.window_ms, self.level - cost * self.budget.window_ms)
+        level = self.level - cost * self.budget.window_ms
+        self.level = max(FLOOR, min(self.budget.burst * self.budget.window_ms, level))
 
     def wait_ms(self, cost: int) -> int | None:
         """Milliseconds until ``cost`` tokens are there if nobody else takes any; None when they never will be."""

@@ -35,6 +35,8 @@ class Claim:
     retention_ms: int
     started_at_ms: int
     worker_id: str
+    weight: int = 1
+    charged_weight: int = 0
     payload: bytes = b""
     headers: str = "{}"
 
@@ -54,11 +56,16 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The verdict on one run. ``delay_ms`` is used by retry (None: the backoff), snooze and rate_limit."""
+    """The verdict on one run. ``delay_ms`` is used by retry (None: the backoff), snooze and rate_limit.
+
+    ``hold_class_ms`` keeps the whole rate class back; ``actual_weight`` corrects what was charged for the run.
+    """
 
     event: Event
     delay_ms: int | None = None
     give_up: bool = False
+    hold_class_ms: int = 0
+    actual_weight: int | None = None
     failure: Failure | None = None
 
 

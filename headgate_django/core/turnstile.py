@@ -139,6 +139,11 @@ class Turnstile:
                 if ceiling.name in displaced:
                     self.running[seat] -= 1
 
+    def charges(self, rate_class: str) -> bool:
+        """Whether jobs of this class draw tokens."""
+        state = self.classes.get(rate_class)
+        return state is not None and bool(state.budgets)
+
     def withdraw(self, stream: Stream, weight: int) -> None:
         """Take back the tokens of an admitted job that cannot start after all; its seat stays taken this time."""
         state = self.classes.get(stream.rate_class)

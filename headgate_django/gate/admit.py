@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ulid import ULID
 
@@ -20,12 +20,13 @@ from headgate_django.gate.claim import claim
 from headgate_django.gate.displace import displace
 from headgate_django.gate.draw import Candidate, draw
 from headgate_django.gate.due import make_due_available
-from headgate_django.gate.limits import LOCK, LOCK_OR_SKIP, load_turnstile, save_buckets
+from headgate_django.gate.limits import load_turnstile
 from headgate_django.gate.policies import Partitions, Queues, load_partitions, load_queues
 from headgate_django.gate.screen import Verdicts, judge, remove_refused, stream_of
 from headgate_django.gate.streams import Cursor, Walk
 from headgate_django.models import clock
 from headgate_django.models.job import Job
+from headgate_django.models.rates import LOCK, LOCK_OR_SKIP, save_rates
 from headgate_django.models.store import alias, fetch, is_postgres, retrying_locked, write_transaction
 from headgate_django.signals import job_admitted, send_after_commit
 
@@ -121,7 +122,7 @@ class _Admission:
             if self.free < 1 or not streams:
                 break
             streams = self._round(streams, partitions, turnstile)
-        save_buckets(turnstile, using=self.using)
+        save_rates(turnstile.classes.values(), using=self.using)
 
     def _round(self, streams: Sequence[Stream], partitions: Partitions, turnstile: Turnstile) -> list[Stream]:
         """Allocate, draw, screen and claim once; the streams that may have more."""
@@ -136,7 +137,7 @@ class _Admission:
         drawn = draw(shares, streams, ahead=self.ahead, using=self.using, portable=self.gate.portable)
         verdicts = judge(drawn.candidates, shares, self.now_ms, turnstile)
         remove_refused(verdicts.refused, self.now_ms, self.using)
-        self._claim(self._seated(verdicts, turnstile), partitions.in_flight)
+        self._claim(self._seated(verdicts, turnstile), partitions.in_flight, turnstile)
         dry = drawn.dry - {candidate.group for candidate in verdicts.surplus}
         given = Counter(candidate.group for candidate in verdicts.admitted)
         if any(given[group] < share for group, share in shares.items() if group not in dry):
@@ -164,8 +165,8 @@ class _Admission:
                 turnstile.withdraw(stream_of(candidate), candidate.weight)
         return [candidate for candidate in verdicts.admitted if candidate.id not in standing]
 
-    def _claim(self, admitted: list[Candidate], in_flight: dict[Group, int]) -> None:
-        self.claims += claim(
+    def _claim(self, admitted: list[Candidate], in_flight: dict[Group, int], turnstile: Turnstile) -> None:
+        claims = claim(
             admitted,
             worker_id=self.gate.worker_id,
             lease_id=self.lease_id,
@@ -173,6 +174,9 @@ class _Admission:
             now_ms=self.now_ms,
             using=self.using,
         )
+        self.claims += [
+            replace(one, charged_weight=one.weight) if turnstile.charges(one.rate_class) else one for one in claims
+        ]
         for candidate in admitted:
             group = candidate.group
             in_flight[group] = in_flight.get(group, 0) + 1

@@ -14,6 +14,7 @@ from headgate_django.models.store import batches, fetch, literals, marks, uninde
 _RETURNED = (
     "id", "kind", "schema_version", "queue", "partition_key", "rate_class", "fence", "attempt", "crash_attempt",
     "interruptions", "max_attempts", "scheduled_at_ms", "timeout_ms", "deadline_ms", "retention_ms",
+    "weight",
 )  # fmt: skip
 
 

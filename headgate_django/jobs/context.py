@@ -10,7 +10,9 @@ from enum import StrEnum
 from functools import cached_property
 
 from headgate_django.core.durations import from_ms
+from headgate_django.core.envelope import INT32_MAX
 from headgate_django.core.outcomes import Claim
+from headgate_django.exceptions import InvalidJob
 
 
 class CancelReason(StrEnum):
@@ -28,6 +30,7 @@ class Context:
         self._claim = claim
         self._cancelled = threading.Event()
         self.cancel_reason = ""
+        self.actual_weight: int | None = None
 
     def __repr__(self) -> str:
         return f"<Context of {self._claim.kind} {self.job_id} attempt {self.attempt}>"
@@ -86,6 +89,16 @@ class Context:
     def wait(self, seconds: float) -> bool:
         """Sleep up to ``seconds``, less when cancelled; whether it was cancelled."""
         return self._cancelled.wait(seconds)
+
+    def report_weight(self, actual: int) -> None:
+        """Say what the job really cost its rate class, 0 included; the last call counts.
+
+        When the run ends the difference to the job's ``weight`` is given back to the budgets, or drawn from them.
+        Raises InvalidJob for anything but an int from 0 to 2147483647.
+        """
+        if isinstance(actual, bool) or not isinstance(actual, int) or not 0 <= actual <= INT32_MAX:
+            raise InvalidJob("actual", f"must be an int between 0 and {INT32_MAX}, not {actual!r}")
+        self.actual_weight = actual
 
     def cancel(self, reason: CancelReason) -> None:
         """Ask the handler to stop. Called by the worker."""

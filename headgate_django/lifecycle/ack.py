@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from headgate_django.core.outcomes import RUN_EVENTS, Claim, Outcome, settle
 from headgate_django.exceptions import LeaseLost
 from headgate_django.lifecycle import settle as settling
+from headgate_django.lifecycle.report import Reports
 from headgate_django.models.store import alias, retrying_locked, write_transaction
 
 
@@ -25,11 +26,17 @@ def ack(results: Sequence[tuple[Claim, Outcome]], *, using: str = "") -> list[Cl
 
     pairs = [(claim, settle(claim, outcome, jitter=random.random())) for claim, outcome in results]
 
+    reports = Reports(results)
+
     def work() -> set[settling.Held]:
-        if settling.is_one_statement(pairs, using):
+        if not reports and settling.is_one_statement(pairs, using):
             return settling.write(pairs, using=using)
         with write_transaction(using):
-            return settling.write(pairs, using=using)
+            # Policy rows are locked before jobs, as everywhere.
+            reports.lock(using)
+            held = settling.write(pairs, using=using)
+            reports.apply(held, using)
+            return held
 
     held = retrying_locked(using, work)
     return [claim for claim, _ in results if (claim.id, claim.fence) not in held]

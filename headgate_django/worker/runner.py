@@ -55,8 +55,8 @@ def run(claim: Claim, context: Context) -> Outcome:
     try:
         call.handler.function(**call.arguments)
     except BaseException as error:
-        return judge(call.handler, claim, context, error)
-    return SUCCESS
+        return _weighed(judge(call.handler, claim, context, error), context)
+    return _weighed(SUCCESS, context)
 
 
 async def arun(claim: Claim, context: Context) -> Outcome:
@@ -67,8 +67,12 @@ async def arun(claim: Claim, context: Context) -> Outcome:
     try:
         await call.handler.function(**call.arguments)
     except BaseException as error:
-        return judge(call.handler, claim, context, error)
-    return SUCCESS
+        return _weighed(judge(call.handler, claim, context, error), context)
+    return _weighed(SUCCESS, context)
+
+
+def _weighed(outcome: Outcome, context: Context) -> Outcome:
+    return outcome if context.actual_weight is None else replace(outcome, actual_weight=context.actual_weight)
 
 
 SUCCESS = Outcome(event=Event.SUCCEED)
@@ -172,7 +176,9 @@ def _postpone(event: Event, attribute: str) -> Callable[[Handler[..., Any], Clai
         except exceptions.InvalidJob as bug:
             # A snooze of nothing would spin for ever: it is the handler's bug and costs an attempt.
             return _retry(handler, claim, bug, describe(bug), None)
-        return Outcome(event=event, delay_ms=delay_ms, failure=_reason(error) if error.reason else None)
+        hold_class_ms = delay_ms if claim.rate_class and getattr(error, "hold_class", False) else 0
+        failure = _reason(error) if error.reason else None
+        return Outcome(event=event, delay_ms=delay_ms, hold_class_ms=hold_class_ms, failure=failure)
 
     return verdict
 
