@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any
@@ -12,7 +11,9 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 
+from headgate_django.core import declarations
 from headgate_django.core.durations import to_ms
+from headgate_django.core.suggestion import suggestion
 from headgate_django.exceptions import ConfigurationError, InvalidJob
 
 
@@ -36,17 +37,18 @@ class Config:
     """Lost leases after which a job is quarantined."""
     keep_attempts: str = "failures"
     """Which runs leave an Attempt row: ``failures``, ``all`` or ``none``."""
+    queues: Mapping[str, Any] = None  # type: ignore[assignment]
+    """Queues to make rows for: ``{"critical": {"weight": 6, "max_unfinished_jobs": 10_000}}``."""
+    rate_classes: Mapping[str, Any] = None  # type: ignore[assignment]
+    """Budgets by class: ``{"mailgun": ["100/minute", {"limit": 5, "window": 1, "per_partition": True}]}``."""
+    concurrency_limits: Mapping[str, Any] = None  # type: ignore[assignment]
+    """Ceilings: ``{"invoices": {"queue": "invoices", "max_concurrent": 3, "on_saturated": "queue"}}``."""
     worker: Mapping[str, Any] = None  # type: ignore[assignment]
     """Defaults of the worker's options, by option name: ``{"THREADS": 8, "QUEUES": "critical:6,default:3"}``."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "worker", dict(self.worker or {}))
-
-
-def suggestion(name: str, known: list[str]) -> str:
-    """ "; did you mean 'X'?" for the closest known name, or an empty string."""
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    return f"; did you mean {close[0]!r}?" if close else f"; known are: {', '.join(sorted(known))}"
+        for name in ("queues", "rate_classes", "concurrency_limits", "worker"):
+            object.__setattr__(self, name, dict(getattr(self, name) or {}))
 
 
 @lru_cache(maxsize=1)
@@ -101,13 +103,26 @@ def _mapping(name: str, value: object) -> Mapping[str, Any]:
     return value
 
 
-_PARSERS = {
+def _policies(parse: Callable[[str, object], Any]) -> Callable[[str, object], Mapping[str, Any]]:
+    def parse_setting(name: str, value: object) -> Mapping[str, Any]:
+        try:
+            return declarations.parse_all(name, value, parse)
+        except ConfigurationError as error:
+            raise SettingError(str(error)) from error
+
+    return parse_setting
+
+
+_PARSERS: dict[str, Callable[[str, Any], Any]] = {
     "DATABASE": _text,
     "JOBS_MODULE": _text,
     "MAX_ATTEMPTS": _positive,
     "RETENTION": _duration,
     "CRASH_LIMIT": _positive,
     "KEEP_ATTEMPTS": _keep,
+    "QUEUES": _policies(declarations.queue),
+    "RATE_CLASSES": _policies(declarations.rate_class),
+    "CONCURRENCY_LIMITS": _policies(declarations.concurrency_limit),
     "WORKER": _mapping,
 }
 

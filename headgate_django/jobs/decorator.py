@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any, ParamSpec, TypeVar, overload
 
-from headgate_django.conf import suggestion
+from headgate_django.core.suggestion import suggestion
 from headgate_django.exceptions import ConfigurationError
 from headgate_django.jobs.handler import ExceptionTypes, Handler
 from headgate_django.jobs.options import Backoff, Options

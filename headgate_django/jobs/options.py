@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from headgate_django.conf import config, suggestion
+from headgate_django.conf import config
 from headgate_django.core.durations import instant_ms, to_ms
 from headgate_django.core.envelope import DEFAULT_QUEUE, Envelope, validate
+from headgate_django.core.suggestion import suggestion
 from headgate_django.exceptions import ConfigurationError, Duration, InvalidJob
 
 Backoff = Callable[[BaseException, int], Duration | None]

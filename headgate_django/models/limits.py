@@ -6,16 +6,13 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Q
 
+from headgate_django.core.declarations import MAX_TOKENS, MAX_WINDOW_MS
 from headgate_django.core.turnstile import Saturated, Scope
+from headgate_django.models.declared import DeclaredPolicy
 from headgate_django.models.fields import KeyField, MillisecondsField
-from headgate_django.models.origin import origin_field
-
-MAX_TOKENS = 1_000_000_000
-MAX_WINDOW_MS = 31 * 24 * 3600 * 1000
-"""Together they keep tokens times milliseconds within 64 bits."""
 
 
-class RateClass(models.Model):
+class RateClass(DeclaredPolicy):
     """A name that jobs draw tokens under: all its budgets must have room for a job's weight."""
 
     name = KeyField(primary_key=True, max_length=255)
@@ -23,7 +20,6 @@ class RateClass(models.Model):
     held_until_ms = MillisecondsField(
         default=0, instant=True, help_text="Set when the far end said to come back later."
     )
-    origin = origin_field()
 
     class Meta:
         ordering = ["name"]
@@ -32,6 +28,12 @@ class RateClass(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def policy(self) -> list[dict[str, int | bool]]:
+        """The budgets, in an order of their own."""
+        columns = ("limit", "window_ms", "burst", "per_partition")
+        budgets = [{name: getattr(budget, name) for name in columns} for budget in self.budgets.all()]
+        return sorted(budgets, key=lambda budget: tuple(budget.values()))
 
 
 class RateBudget(models.Model):
@@ -83,7 +85,7 @@ class RateBucket(models.Model):
         return f"{self.budget_id}/{self.partition_key}"
 
 
-class ConcurrencyLimit(models.Model):
+class ConcurrencyLimit(DeclaredPolicy):
     """At most so many running jobs of a queue, of each partition of a queue, or of a rate class."""
 
     name = KeyField(primary_key=True, max_length=255)
@@ -96,7 +98,6 @@ class ConcurrencyLimit(models.Model):
         default=Saturated.QUEUE.value,
         help_text="What becomes of a job that finds the scope full.",
     )
-    origin = origin_field()
 
     class Meta:
         ordering = ["name"]
@@ -109,3 +110,8 @@ class ConcurrencyLimit(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name}: {self.max_concurrent} of {self.scope} {self.key}"
+
+    def policy(self) -> dict[str, str | int]:
+        """Scope, ceiling and strategy."""
+        columns = ("scope", "key", "max_concurrent", "on_saturated")
+        return {name: getattr(self, name) for name in columns}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from django.db import models
 from django.db.models import Q
 
+from headgate_django.models.declared import DeclaredPolicy
 from headgate_django.models.fields import KeyField
-from headgate_django.models.origin import origin_field
 
 
-class Queue(models.Model):
+class Queue(DeclaredPolicy):
     """How one queue is served: read by the gate, editable while workers run."""
 
     name = KeyField(primary_key=True, max_length=255)
@@ -19,8 +19,6 @@ class Queue(models.Model):
         null=True, blank=True, help_text="Enqueue is refused above this; 0 closes intake, empty is no limit."
     )
 
-    origin = origin_field()
-
     class Meta:
         ordering = ["name"]
         permissions = [("pause_queue", "Can pause and resume queues")]
@@ -29,16 +27,18 @@ class Queue(models.Model):
     def __str__(self) -> str:
         return self.name
 
+    def policy(self) -> dict[str, int | None]:
+        """Weight and cap."""
+        return {"weight": self.weight, "max_unfinished_jobs": self.max_unfinished_jobs}
 
-class Partition(models.Model):
+
+class Partition(DeclaredPolicy):
     """How one tenant of a queue is served."""
 
     queue = KeyField(max_length=255)
     key = KeyField(max_length=255, blank=True)
     weight = models.PositiveIntegerField(default=1, help_text="Share against the queue's other partitions.")
     paused = models.BooleanField(default=False)
-
-    origin = origin_field()
 
     class Meta:
         ordering = ["queue", "key"]
@@ -49,3 +49,7 @@ class Partition(models.Model):
 
     def __str__(self) -> str:
         return f"{self.queue}/{self.key}"
+
+    def policy(self) -> dict[str, int]:
+        """The weight."""
+        return {"weight": self.weight}

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from django.db import connections
 
 from headgate_django.core.buckets import Bucket, Budget, RateState
-from headgate_django.models.origin import Origin
 from headgate_django.models.store import execute, fetch, marks, rowset
 
 LOCK, LOCK_OR_SKIP, READ = "FOR UPDATE", "FOR UPDATE SKIP LOCKED", ""
@@ -66,8 +65,8 @@ def hold_back(until: Mapping[str, int], now_ms: int, *, using: str) -> None:
         using,
         f"""
         WITH {held}
-        INSERT INTO headgate_django_rateclass (name, paused, held_until_ms, origin)
-        SELECT name, false, held_until_ms, '{Origin.BACK_OFF}' FROM held WHERE true
+        INSERT INTO headgate_django_rateclass (name, paused, held_until_ms)
+        SELECT name, false, held_until_ms FROM held WHERE true
         ON CONFLICT (name) DO UPDATE SET held_until_ms = CASE
             WHEN headgate_django_rateclass.held_until_ms > excluded.held_until_ms
             THEN headgate_django_rateclass.held_until_ms ELSE excluded.held_until_ms END

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from django.conf import settings
 from django.db import connections
 
+from headgate_django.control.declare import sync_declared
 from headgate_django.jobs import registry
 from headgate_django.models.store import alias
 from headgate_django.worker.options import WorkerOptions
@@ -27,6 +28,7 @@ def run_worker(options: WorkerOptions, shutdown: Shutdown, announce: Callable[[s
     """
     registry.autodiscover()
     using = options.database or alias()
+    sync_declared(using=using)
     if settings.DEBUG:
         logger.warning("DEBUG is on: slower, and errors show more than they should in production")
     sweeper = Sweeper(options.name, using) if options.duties else None
