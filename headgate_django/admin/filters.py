@@ -11,16 +11,15 @@ from django.db.models.expressions import RawSQL
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
-from headgate_django.control.backlog import MAX_QUEUES, queues_with_work
+from headgate_django.control.backlog import DUE, MAX_QUEUES, queues_with_work
 from headgate_django.control.window import window
-from headgate_django.core.states import STORED, TERMINAL, Event, State, sources
+from headgate_django.core.states import STORED, TERMINAL, State
 from headgate_django.models import clock
 from headgate_django.models.queue import Queue
 from headgate_django.models.store import alias, literals
 
 HOUR = 3_600_000
 PERIODS = {"hour": HOUR, "day": 24 * HOUR, "week": 7 * 24 * HOUR}
-DUE = sources(Event.DUE)
 
 
 def label(state: str) -> Any:

@@ -13,7 +13,6 @@ from django.utils.translation import gettext_lazy as _
 from headgate_django.admin import columns
 from headgate_django.admin.confirm import list_actions
 from headgate_django.admin.filters import (
-    DUE,
     DiedFilter,
     EnqueuedFilter,
     ErrorFilter,
@@ -30,6 +29,7 @@ from headgate_django.admin.operations import (
     REDRIVE_JOBS,
     RELEASE_JOBS,
 )
+from headgate_django.control.backlog import DUE
 from headgate_django.control.search import PREFIXES, find
 from headgate_django.core.states import STORED, TERMINAL, State
 from headgate_django.models.job import Job

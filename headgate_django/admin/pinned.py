@@ -4,22 +4,42 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from django import forms
 from django.contrib import admin
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
 
 from headgate_django.admin.paging import BoundedPaginator, OrderedChangeList
 from headgate_django.models.store import alias
 
 if TYPE_CHECKING:
     ModelAdmin = admin.ModelAdmin[Any]
+    ModelForm = forms.ModelForm[Any]
 else:
     ModelAdmin = admin.ModelAdmin
+    ModelForm = forms.ModelForm
+
+
+class PinnedForm(ModelForm):
+    """Checks uniqueness where the queue is; Django would ask the database that the routers read."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.instance._state.db = alias()  # where constraints are checked
+
+    def validate_unique(self) -> None:
+        """A new row's key must be free."""
+        key = self.instance.pk
+        rows = type(self.instance)._default_manager.using(alias())
+        if self.instance._state.adding and key is not None and rows.filter(pk=key).exists():
+            self.add_error(None, _("There is one with this name already."))
 
 
 class PinnedAdmin(ModelAdmin):
     """A screen on the queue's database, whatever the routers say, whose cost does not grow with the tables."""
 
+    form = PinnedForm
     list_per_page = 100
     list_max_show_all = 0
     sortable_by = ()

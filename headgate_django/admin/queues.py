@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from django import forms
 from django.contrib import admin
 from django.contrib.admin.utils import unquote
 from django.http import HttpRequest, HttpResponse
@@ -23,22 +22,10 @@ from headgate_django.models.queue import Partition, Queue
 from headgate_django.models.store import alias
 
 
-class QueueForm(forms.ModelForm):  # type: ignore[type-arg]
-    """Checks a new name where the queue is, whatever database the routers read."""
-
-    def clean_name(self) -> str:
-        """A name that has no row yet."""
-        name: str = self.cleaned_data["name"]
-        if self.instance._state.adding and Queue.objects.using(alias()).filter(pk=name).exists():
-            raise forms.ValidationError(_("This queue has its policy already."))
-        return name
-
-
 @admin.register(Queue)
 class QueueAdmin(OperationsAdmin):
     """The policies of queues. Pausing needs its own permission, also on the form."""
 
-    form = QueueForm
     list_per_page = MAX_QUEUES
     list_display = (
         "shown_name",

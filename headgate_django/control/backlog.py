@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from headgate_django.control.window import window
-from headgate_django.core.states import WAITING, State
+from headgate_django.core.states import WAITING, Event, State, sources
 from headgate_django.models import clock
 from headgate_django.models.job import Job
 from headgate_django.models.store import fetch, literals
@@ -15,6 +16,7 @@ MAX_COUNT = 10_000
 """A count stops here and is shown as "10,000+"."""
 MAX_QUEUES = 50
 """Queues that one statement looks at."""
+DUE = sources(Event.DUE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +74,21 @@ SELECT queue, state, count(*)
 FROM (
     SELECT queue, state
     FROM headgate_django_job
-    WHERE state IN ({states}) {indexed}
+    WHERE {where}
     ORDER BY {order}
     LIMIT %s
 ) sample
 GROUP BY queue, state
 """
+# Each condition is that of a partial index, word for word: SQLite compares them as they are written.
 _SAMPLES = (
-    ((State.RUNNING,), "", "lease_expires_at_ms, id"),
-    ((State.SCHEDULED, State.RETRYABLE), "", "scheduled_at_ms, id"),
-    ((State.ARCHIVED,), "AND finalized_at_ms IS NOT NULL", "state DESC, finalized_at_ms DESC, id DESC"),
+    ((State.RUNNING,), f"state = '{State.RUNNING}'", "lease_expires_at_ms, id"),
+    (DUE, f"state IN ({literals(*DUE)})", "scheduled_at_ms, id"),
+    (
+        (State.ARCHIVED,),
+        f"state = '{State.ARCHIVED}' AND finalized_at_ms IS NOT NULL",
+        "state DESC, finalized_at_ms DESC, id DESC",
+    ),
 )
 COUNTED = (State.AVAILABLE, *(state for states, _, _ in _SAMPLES for state in states))
 """The states that an index makes countable."""
@@ -103,8 +110,9 @@ def backlogs(queues: Sequence[str], using: str) -> dict[str, Backlog]:
     for queue, number, since_ms in fetch(using, " UNION ALL ".join([_AVAILABLE] * len(queues)), params):
         found[queue].counts[State.AVAILABLE] = _bounded(number)
         found[queue].oldest_ms = None if since_ms is None else max(0, now_ms - since_ms)
-    for states, indexed, order in _SAMPLES:
-        _count_sample(found, states, indexed, order, using)
+    for states, where, order in _SAMPLES:
+        rows = fetch(using, _SAMPLE.format(where=where, order=order), [MAX_COUNT + 1])
+        _spread(rows, states, found)
     return found
 
 
@@ -118,10 +126,7 @@ def siblings(fingerprint: str, using: str) -> dict[str, Count]:
     return {name: _bounded(chosen[: MAX_COUNT + 1].count()) for name, chosen in selections.items()}
 
 
-def _count_sample(
-    found: dict[str, Backlog], states: tuple[State, ...], indexed: str, order: str, using: str
-) -> None:
-    rows = fetch(using, _SAMPLE.format(states=literals(*states), indexed=indexed, order=order), [MAX_COUNT + 1])
+def _spread(rows: list[tuple[Any, ...]], states: tuple[State, ...], found: dict[str, Backlog]) -> None:
     more = sum(number for _, _, number in rows) > MAX_COUNT
     seen = {(queue, state): number for queue, state, number in rows}
     for queue, backlog in found.items():

@@ -10,6 +10,7 @@ from typing import Any
 from django.db.models.functions import Left, Length
 from django.utils.translation import gettext_lazy as _
 
+from headgate_django.control.backlog import DUE
 from headgate_django.control.record import entries
 from headgate_django.core.durations import from_ms
 from headgate_django.core.states import State
@@ -53,7 +54,8 @@ def timeline(job: Job, runs: Sequence[Attempt]) -> list[Moment]:
 
 def _beginning(job: Job) -> Iterator[Moment]:
     yield Moment(from_ms(job.enqueued_at_ms), _("Enqueued"))
-    if job.scheduled_at_ms > job.enqueued_at_ms:
+    waits = job.fence == 0 or State(job.state) in DUE
+    if waits and job.scheduled_at_ms > job.enqueued_at_ms:
         yield Moment(from_ms(job.scheduled_at_ms), _("Due"))
 
 

@@ -71,9 +71,10 @@ def _paused_partition(job: Job, now_ms: int, using: str) -> Iterator[Explanation
 
 
 def _worker(job: Job, now_ms: int, using: str) -> Iterator[Explanation]:
+    admitting = Worker.objects.using(using).alive().exclude(status="stopping")
     serving = [
         worker_id
-        for worker_id, queues in Worker.objects.using(using).alive().values_list("id", "queues")
+        for worker_id, queues in admitting.values_list("id", "queues")
         if job.queue in queues or EVERY_QUEUE in queues
     ]
     if not serving:

@@ -59,9 +59,7 @@ def job(
     Raises ConfigurationError for an unknown option, InvalidJob for a bad kind, and DuplicateKind, naming both
     places, when another function has the kind.
     """
-    _check_options(options)
-    if kind is not None and not isinstance(kind, str) and not callable(kind):
-        raise ConfigurationError(f"@job takes the kind as a str, not {kind!r}")
+    _check(kind, options)
 
     def declare(function: Callable[P, R]) -> Handler[P, R]:
         handler = Handler(
@@ -84,7 +82,9 @@ def _default_kind(function: Callable[..., Any]) -> str:
     return f"{function.__module__}:{function.__qualname__}"
 
 
-def _check_options(options: dict[str, Any]) -> None:
+def _check(kind: object, options: dict[str, Any]) -> None:
+    if kind is not None and not isinstance(kind, str) and not callable(kind):
+        raise ConfigurationError(f"@job takes the kind as a str, not {kind!r}")
     own = [name for name in inspect.signature(job).parameters if name not in {"kind", "options"}]
     known = own + [option.name for option in fields(Options) if option.name not in _PER_CALL]
     for name in options:

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar
 
-from asgiref.sync import sync_to_async
+from asgiref.sync import markcoroutinefunction, sync_to_async
 
 from headgate_django.core import codec
 from headgate_django.core.envelope import Envelope, check_kind
@@ -58,6 +58,8 @@ class Handler(Generic[P, R]):
         self.signature = _payload_signature(function, kind)
         self.takes_context = CONTEXT in inspect.signature(function).parameters
         self.is_async = inspect.iscoroutinefunction(function)
+        if self.is_async:
+            markcoroutinefunction(self)  # calling it gives a coroutine, and callers may want to know
         self.__doc__ = function.__doc__
         self.__name__ = getattr(function, "__name__", kind)
         self.__wrapped__ = function

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 
 import pytest
 from django.db import transaction
@@ -15,7 +16,7 @@ from tests.support.builders import queued
 
 @pytest.mark.django_db
 def test_the_databases_agree_on_the_time_in_milliseconds(vendor):
-    with sqlite3.connect(":memory:") as other:
+    with closing(sqlite3.connect(":memory:")) as other:
         [before] = other.execute(f"SELECT {clock._NOW['sqlite']}").fetchone()
         now_ms = clock.now_ms("default")
         [after] = other.execute(f"SELECT {clock._NOW['sqlite']}").fetchone()

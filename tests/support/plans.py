@@ -14,7 +14,7 @@ TABLES = "headgate_django_"
 SCANS = {"Seq Scan"}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Statement:
     """One executed statement. ``touched``: buffers on PostgreSQL, steps of the virtual machine on SQLite."""
 
@@ -34,6 +34,12 @@ class Watch:
     """What was executed while it lasted."""
 
     statements: list[Statement] = field(default_factory=list)
+    current: Statement | None = None
+
+    def step(self) -> None:
+        """One step of SQLite's virtual machine, on behalf of the statement that runs or whose rows are fetched."""
+        if self.current is not None:
+            self.current.touched += 1
 
     def one(self, marker: str) -> Statement:
         """The first statement that contains ``marker``."""
@@ -54,16 +60,31 @@ def watched(using: str = "default") -> Iterator[Watch]:
     watch = Watch()
 
     def wrapper(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
-        if TABLES not in sql:
-            return execute(sql, params, many, context)
-        return explain(watch, connection, execute, (sql, params, many, context))
+        watch.current = None
+        if TABLES in sql:
+            statement = explain(connection, sql, params)
+            watch.statements.append(statement)
+            watch.current = statement
+        return execute(sql, params, many, context)
 
-    with connection.execute_wrapper(wrapper):
+    with connection.execute_wrapper(wrapper), _counting(connection, watch):
         yield watch
 
 
-def _postgres(watch: Watch, connection: Any, execute: Any, call: tuple[Any, ...]) -> Any:
-    sql, params, *_ = call
+@contextmanager
+def _counting(connection: Any, watch: Watch) -> Iterator[None]:
+    if connection.vendor != "sqlite":
+        yield
+        return
+    connection.ensure_connection()
+    connection.connection.set_progress_handler(watch.step, 1)
+    try:
+        yield
+    finally:
+        connection.connection.set_progress_handler(None, 0)
+
+
+def _postgres(connection: Any, sql: str, params: Any) -> Statement:
     with connection.connection.cursor() as cursor:
         cursor.execute("SAVEPOINT explained")
         cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) {sql}", params)
@@ -71,18 +92,15 @@ def _postgres(watch: Watch, connection: Any, execute: Any, call: tuple[Any, ...]
         cursor.execute("ROLLBACK TO SAVEPOINT explained")
     root = (json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"]
     nodes = list(_nodes(root))
-    watch.statements.append(
-        Statement(
-            sql=sql,
-            plan=json.dumps(root, indent=1),
-            indexes=frozenset(node["Index Name"] for node in nodes if "Index Name" in node),
-            scanned=frozenset(node["Relation Name"] for node in nodes if node["Node Type"] in SCANS),
-            sorts=any(node["Node Type"] in ("Sort", "Incremental Sort") for node in nodes),
-            rows=sum(_rows(node) for node in nodes if "Relation Name" in node or "Index Name" in node),
-            touched=root["Shared Hit Blocks"] + root["Shared Read Blocks"],
-        )
+    return Statement(
+        sql=sql,
+        plan=json.dumps(root, indent=1),
+        indexes=frozenset(node["Index Name"] for node in nodes if "Index Name" in node),
+        scanned=frozenset(node["Relation Name"] for node in nodes if node["Node Type"] in SCANS),
+        sorts=any(node["Node Type"] in ("Sort", "Incremental Sort") for node in nodes),
+        rows=sum(_rows(node) for node in nodes if "Relation Name" in node or "Index Name" in node),
+        touched=root["Shared Hit Blocks"] + root["Shared Read Blocks"],
     )
-    return execute(*call)
 
 
 def _nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -96,31 +114,15 @@ def _rows(node: dict[str, Any]) -> int:
     return round(read * node.get("Actual Loops", 1))
 
 
-def _sqlite(watch: Watch, connection: Any, execute: Any, call: tuple[Any, ...]) -> Any:
-    sql, params, *_ = call
+def _sqlite(connection: Any, sql: str, params: Any) -> Statement:
     with connection.cursor() as cursor:
         raw = cursor.cursor  # not the wrapped one, which would come here again
         raw.execute(f"EXPLAIN QUERY PLAN {sql}", params or ())
         lines = [row[3] for row in raw.fetchall()]
-    steps = 0
-
-    def count() -> None:
-        nonlocal steps
-        steps += 1
-
-    connection.connection.set_progress_handler(count, 1)
-    try:
-        result = execute(*call)
-    finally:
-        connection.connection.set_progress_handler(None, 0)
-    watch.statements.append(
-        Statement(
-            sql=sql,
-            plan="\n".join(lines),
-            indexes=frozenset(line.split(" INDEX ")[1].split(" ")[0] for line in lines if " INDEX " in line),
-            scanned=frozenset(line.split(" ")[1] for line in lines if line.startswith("SCAN ")),
-            sorts=any("TEMP B-TREE FOR" in line and "ORDER BY" in line for line in lines),
-            touched=steps,
-        )
+    return Statement(
+        sql=sql,
+        plan="\n".join(lines),
+        indexes=frozenset(line.split(" INDEX ")[1].split(" ")[0] for line in lines if " INDEX " in line),
+        scanned=frozenset(line.split(" ")[1] for line in lines if line.startswith("SCAN ")),
+        sorts=any("TEMP B-TREE FOR" in line and "ORDER BY" in line for line in lines),
     )
-    return result
