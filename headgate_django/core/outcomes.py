@@ -44,6 +44,10 @@ class Claim:
         return f"<Claim {self.kind} id={self.id} fence={self.fence}>"
 
 
+NO_HANDLER = "NoHandler"
+"""The error class of a job that a worker put back because it knows no handler for its kind."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
     """What went wrong, as bounded text: an exception never travels."""

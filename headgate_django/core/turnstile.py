@@ -99,10 +99,10 @@ class Turnstile:
         state = self.classes.get(stream.rate_class)
         if state is not None and not state.is_open:
             return f"rate class {state.name} is {'paused' if state.paused else 'held back'}"
-        full = [ceiling for ceiling in self._full(stream) if ceiling.on_saturated is Saturated.QUEUE]
+        full = [ceiling for ceiling in self.full(stream) if ceiling.on_saturated is Saturated.QUEUE]
         if full:
             return f"concurrency limit {full[0].name} is full"
-        if state is not None and self._full(stream) == []:
+        if state is not None and self.full(stream) == []:
             budget = state.lacking(stream.partition_key, 1)
             if budget is not None:
                 return f"rate class {state.name} has no tokens: {budget}"
@@ -115,7 +115,7 @@ class Turnstile:
             return Ruling(Answer.TOO_HEAVY, f"weight {weight} is above the burst of {state.name}: {budget}")
         if state is not None and not state.is_open:
             return Ruling(Answer.HOLD, f"rate class {state.name} is {'paused' if state.paused else 'held back'}")
-        full = self._full(stream)
+        full = self.full(stream)
         for strategy, answer in _ANSWERS:
             for ceiling in full:
                 if ceiling.on_saturated is strategy:
@@ -150,7 +150,8 @@ class Turnstile:
         if state is not None:
             state.charge(stream.partition_key, -weight)
 
-    def _full(self, stream: Stream) -> list[Ceiling]:
+    def full(self, stream: Stream) -> list[Ceiling]:
+        """The limits of this stream that have no place left."""
         return [
             ceiling
             for ceiling in self.ceilings

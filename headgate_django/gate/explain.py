@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from headgate_django.core.outcomes import NO_HANDLER
 from headgate_django.core.states import TERMINAL, State
 from headgate_django.gate.policies import EVERY_QUEUE
 from headgate_django.gate.position import MAX_POSITION, position_of
+from headgate_django.gate.waiting import hindrance
 from headgate_django.models import clock
 from headgate_django.models.fleet import Worker
 from headgate_django.models.job import Job
@@ -50,9 +52,12 @@ def _state(job: Job, now_ms: int, using: str) -> Iterator[Explanation]:
         yield Explanation(admissible=False, blocked_by="pending", detail="waits until somebody promotes it")
     elif state in (State.SCHEDULED, State.RETRYABLE) and job.scheduled_at_ms > now_ms:
         wait = job.scheduled_at_ms - now_ms
-        yield Explanation(
-            admissible=False, blocked_by="schedule", detail=f"due in {wait / 1000:.1f} s", eta_ms=wait
-        )
+        detail = f"due in {wait / 1000:.1f} s"
+        if job.error_class == NO_HANDLER:
+            yield Explanation(
+                admissible=False, blocked_by="no handler", detail=f"{job.error_summary}; {detail}", eta_ms=wait
+            )
+        yield Explanation(admissible=False, blocked_by="schedule", detail=detail, eta_ms=wait)
 
 
 def _paused_queue(job: Job, now_ms: int, using: str) -> Iterator[Explanation]:
@@ -89,6 +94,12 @@ def _worker(job: Job, now_ms: int, using: str) -> Iterator[Explanation]:
         )
 
 
+def _limits(job: Job, now_ms: int, using: str) -> Iterator[Explanation]:
+    found = hindrance(job, now_ms, using)
+    if found is not None:
+        yield Explanation(admissible=False, blocked_by=found.blocked_by, detail=found.detail, eta_ms=found.eta_ms)
+
+
 def _deadline(job: Job, now_ms: int, using: str) -> Iterator[Explanation]:
     if 0 < job.deadline_ms <= now_ms:
         yield Explanation(admissible=False, blocked_by="deadline", detail="its deadline has passed")
@@ -107,4 +118,5 @@ _STEPS: tuple[Callable[[Job, int, str], Iterator[Explanation]], ...] = (
     _paused_partition,
     _quarantine,
     _deadline,
+    _limits,
 )

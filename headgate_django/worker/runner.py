@@ -11,7 +11,7 @@ from typing import Any
 from headgate_django import exceptions
 from headgate_django.core import codec
 from headgate_django.core.durations import to_ms
-from headgate_django.core.outcomes import Claim, Failure, Outcome
+from headgate_django.core.outcomes import NO_HANDLER, Claim, Failure, Outcome
 from headgate_django.core.states import Event
 from headgate_django.jobs import registry
 from headgate_django.jobs.context import CancelReason, Context
@@ -129,7 +129,7 @@ def _unknown_kind(claim: Claim) -> Outcome:
     logger.warning("no handler is registered for kind %s; job %s waits", claim.kind, claim.id)
     delay = UNKNOWN_KIND_DELAY_MS + random.randrange(UNKNOWN_KIND_DELAY_MS // 10)
     failure = Failure(
-        error_class="NoHandler", message=f"no handler is registered for kind {claim.kind}", group="no-handler"
+        error_class=NO_HANDLER, message=f"no handler is registered for kind {claim.kind}", group="no-handler"
     )
     return Outcome(event=Event.SNOOZE, delay_ms=delay, failure=failure)
 
