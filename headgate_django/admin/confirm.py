@@ -130,7 +130,7 @@ class OperationsAdmin(PinnedAdmin):
 
     def choose(self, request: HttpRequest, operation: Operation, rows: QuerySet[Any]) -> HttpResponse:
         """The confirmation for rows selected on the list; their ids are fixed now."""
-        selection = select(rows, using=alias())
+        selection = select(rows, using=alias(), limit=MAX_SELECTED)
         if not selection.ids:
             self.message_user(request, _("Nothing was selected."), messages.WARNING)
             return HttpResponseRedirect(self._back(request))

@@ -36,10 +36,12 @@ def reason(code: str) -> str:
 
 
 def reasons(counts: Mapping[str, int]) -> str:
-    """The only reason, or each with its count."""
+    """The only reason, or each with its count, the most frequent first."""
     if len(counts) == 1:
         return reason(next(iter(counts)))
-    return ", ".join(f"{count} {reason(code)}" for code, count in counts.items())
+    return ", ".join(
+        f"{count} {reason(code)}" for code, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    )
 
 
 def say(operation: Any, report: Report) -> Iterator[tuple[int, str]]:

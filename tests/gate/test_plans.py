@@ -56,7 +56,8 @@ class Plan:
 
 
 GATE = [
-    Plan("WITH due AS", DUE),
+    Plan("AND scheduled_at_ms <= %s", DUE),
+    Plan("SET state = 'available'", KEY),
     Plan("WITH RECURSIVE found", READY),
     Plan("GROUP BY queue, partition_key", LEASED, reads_all=True),
     Plan("AS poison", READY),

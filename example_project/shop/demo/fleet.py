@@ -16,8 +16,8 @@ from django.conf import settings
 from example_project.shop.demo.stop import Stop
 
 MAX_RESTARTS = 50
-STOP_SECONDS = 12
-SITE_READY = r"Starting development server at (http\S+)"
+START_SECONDS, STOP_SECONDS = 40, 12
+SITE_READY = r"development server at (http\S+)"
 SITE_OPTIONS = ("--noreload", "--insecure")
 """One process without a reloader; static files also with DEBUG off."""
 
@@ -59,9 +59,10 @@ class Process:
         return self._popen.poll()
 
     def wait_until_ready(self, stop: Stop) -> None:
-        """Wait for the line that says so. Raises ProcessFailed, with its last output, when it ends instead."""
+        """Wait for the line that says so. Raises ProcessFailed, with its last output, when it does not come."""
+        end = time.monotonic() + START_SECONDS
         while not self.ready.is_set():
-            if self.exit_code is not None:
+            if self.exit_code is not None or time.monotonic() > end:
                 raise ProcessFailed(self.report("did not start"))
             stop.wait(0.05)
 
@@ -114,7 +115,7 @@ class Fleet:
         self._say(f"{process.name} (pid {process.pid}): headgate_worker {' '.join(options)}")
 
     def start_site(self, host: str, port: int) -> str:
-        """Start the web site and wait until it listens; its address. A port that is in use is replaced by another."""
+        """Start the web site and wait until it listens; its address. A port in use is replaced by another."""
         site = Process("site", "runserver", f"{host}:{port}", *SITE_OPTIONS, ready=SITE_READY)
         self._running["site"] = site
         try:
