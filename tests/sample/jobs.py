@@ -7,6 +7,7 @@ import os
 import time
 
 from headgate_django import Context, RateLimited, Retry, Revoke, Skip, Snooze, Undecodable, job
+from headgate_django.models import clock
 from tests.sample.models import Run
 
 
@@ -73,6 +74,16 @@ def sleeps(seconds: float, context: Context) -> None:
     run = record(context)
     time.sleep(seconds)
     run.finished = True
+    run.save()
+
+
+@job("sample:visits")
+def visits(seconds: float, context: Context) -> None:
+    run = record(context)
+    run.entered_ms = clock.now_ms("default")
+    run.save()
+    time.sleep(seconds)
+    run.left_ms = clock.now_ms("default")
     run.save()
 
 

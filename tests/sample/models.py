@@ -11,6 +11,8 @@ class Run(models.Model):
     attempt = models.IntegerField(default=1)
     pid = models.IntegerField(default=0)
     finished = models.BooleanField(default=False)
+    entered_ms = models.BigIntegerField(default=0)
+    left_ms = models.BigIntegerField(default=0)
 
     def __str__(self) -> str:
         return f"{self.name} {self.job_id}"
