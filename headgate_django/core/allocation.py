@@ -91,8 +91,8 @@ def allocate(
     queue_weights: Mapping[str, int],
     group_weights: Mapping[Group, int],
     in_flight: Mapping[Group, int],
-) -> dict[Group, int]:
-    """Share out ``capacity`` slots between the groups that have work.
+) -> list[Group]:
+    """Share out ``capacity`` slots between the groups that have work: to whom each goes, in order.
 
     Each slot goes to the queue with the lowest virtual time, and there to the group whose
     (in flight + given) / weight is lowest; ties go to the group served least recently. A missing weight is 1.
@@ -106,12 +106,12 @@ def allocate(
     queues = [(start, ledger.rng.random(), queue) for queue, start in ledger.enter(heaps).items()]
     heapq.heapify(queues)
 
-    given: dict[Group, int] = {}
+    turns: list[Group] = []
     for _ in range(capacity if queues else 0):
         start, tie, queue = queues[0]
         load, recency, group = heaps[queue][0]
-        given[group] = given.get(group, 0) + 1
+        turns.append(group)
         weight = group_weights.get(group, 1)
         heapq.heapreplace(heaps[queue], (load + 1 / weight, recency, group))
         heapq.heapreplace(queues, (start + 1 / queue_weights.get(queue, 1), tie, queue))
-    return given
+    return turns

@@ -65,12 +65,15 @@ class Bucket:
         level = self.level - cost * self.budget.window_ms
         self.level = max(FLOOR, min(self.budget.burst * self.budget.window_ms, level))
 
-    def wait_ms(self, cost: int) -> int | None:
+    def wait_ms(self, cost: int, now_ms: int) -> int | None:
         """Milliseconds until ``cost`` tokens are there if nobody else takes any; None when they never will be."""
         if cost > self.budget.burst:
             return None
         missing = cost * self.budget.window_ms - self.level
-        return max(0, -(-missing // self.budget.limit))
+        if missing <= 0:
+            return 0
+        # Counted from the last refill, which is later than now when the clock has gone back.
+        return max(0, self.refilled_at_ms - now_ms - (-missing // self.budget.limit))
 
 
 @dataclass(slots=True)
@@ -82,13 +85,24 @@ class RateState:
     budgets: tuple[Budget, ...] = ()
     paused: bool = False
     held_until_ms: int = 0
+    saving: bool = False
+    """For the rest of this admit nobody may overtake a job that waits for tokens of the whole class."""
     buckets: dict[tuple[int, str], Bucket] = field(default_factory=dict)
     charged: set[tuple[int, str]] = field(default_factory=set)
 
     @property
     def is_open(self) -> bool:
         """Whether the class admits anything at all now."""
-        return not self.paused and self.held_until_ms <= self.now_ms
+        return not self.closed
+
+    @property
+    def closed(self) -> str:
+        """Why the class admits nothing at all now; empty when it may."""
+        if self.paused:
+            return "paused"
+        if self.held_until_ms > self.now_ms:
+            return "held back"
+        return "saving tokens for a heavier job" if self.saving else ""
 
     def bucket(self, budget: Budget, partition_key: str) -> Bucket:
         """The refilled bucket that a job of this partition draws from."""
@@ -99,12 +113,9 @@ class RateState:
         bucket.refill(self.now_ms)
         return bucket
 
-    def lacking(self, partition_key: str, weight: int) -> Budget | None:
-        """The first budget without room for ``weight``, or None when every budget has it."""
-        for budget in self.budgets:
-            if self.bucket(budget, partition_key).tokens < weight:
-                return budget
-        return None
+    def lacking(self, partition_key: str, weight: int) -> list[Budget]:
+        """The budgets without room for ``weight``; none when the job fits."""
+        return [budget for budget in self.budgets if self.bucket(budget, partition_key).tokens < weight]
 
     def too_heavy(self, weight: int) -> Budget | None:
         """The first budget whose burst is below ``weight``: such a job can never run."""
@@ -118,7 +129,7 @@ class RateState:
 
     def wait_ms(self, partition_key: str, weight: int) -> int | None:
         """Milliseconds until a job of ``weight`` fits if nobody else draws; None when it never will."""
-        waits = [self.bucket(budget, partition_key).wait_ms(weight) for budget in self.budgets]
+        waits = [self.bucket(budget, partition_key).wait_ms(weight, self.now_ms) for budget in self.budgets]
         if any(wait is None for wait in waits):
             return None
         return max([self.held_until_ms - self.now_ms, 0, *(wait for wait in waits if wait is not None)])

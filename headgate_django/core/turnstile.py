@@ -6,9 +6,10 @@ Pure, and the same for the gate, for ``explain`` and for the simulation.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import repeat
 from typing import NamedTuple
 
 from headgate_django.core.allocation import Stream
@@ -72,11 +73,16 @@ class Answer(StrEnum):
 
 
 class Ruling(NamedTuple):
-    """An answer, what it is about, and the ceilings whose oldest running job must make room."""
+    """An answer and what it is about.
+
+    ``displaced``: a ceiling for each running job, its oldest, that must make room. ``saves``: held back only for
+    tokens that all partitions of the class share.
+    """
 
     answer: Answer
     reason: str = ""
     displaced: tuple[Ceiling, ...] = ()
+    saves: bool = False
 
 
 @dataclass(slots=True)
@@ -96,48 +102,49 @@ class Turnstile:
 
     def blocks(self, stream: Stream) -> str:
         """Why no job of this stream can be admitted, discarded or cancelled now; empty when one may be."""
-        state = self.classes.get(stream.rate_class)
-        if state is not None and not state.is_open:
-            return f"rate class {state.name} is {'paused' if state.paused else 'held back'}"
-        full = [ceiling for ceiling in self.full(stream) if ceiling.on_saturated is Saturated.QUEUE]
-        if full:
-            return f"concurrency limit {full[0].name} is full"
-        if state is not None and self.full(stream) == []:
-            budget = state.lacking(stream.partition_key, 1)
-            if budget is not None:
-                return f"rate class {state.name} has no tokens: {budget}"
-        return ""
+        if not self.ceilings and stream.rate_class not in self.classes:
+            return ""
+        ruling = self.rule(stream, 1)
+        return ruling.reason if ruling.answer is Answer.HOLD else ""
 
     def rule(self, stream: Stream, weight: int) -> Ruling:
         """What becomes of the next job of this stream."""
         state = self.classes.get(stream.rate_class)
         if state is not None and (budget := state.too_heavy(weight)):
             return Ruling(Answer.TOO_HEAVY, f"weight {weight} is above the burst of {state.name}: {budget}")
-        if state is not None and not state.is_open:
-            return Ruling(Answer.HOLD, f"rate class {state.name} is {'paused' if state.paused else 'held back'}")
+        if state is not None and state.closed:
+            return Ruling(Answer.HOLD, f"rate class {state.name} is {state.closed}")
         full = self.full(stream)
         for strategy, answer in _ANSWERS:
             for ceiling in full:
                 if ceiling.on_saturated is strategy:
                     return Ruling(answer, f"concurrency limit {ceiling.name} is full")
-        spent = next((ceiling for ceiling in full if self.running[_seat(ceiling, stream)] < 1), None)
+        spent = next((ceiling for ceiling in full if self._given(ceiling, stream) >= ceiling.max_concurrent), None)
         if spent is not None:
             return Ruling(Answer.HOLD, f"concurrency limit {spent.name} holds only jobs of this admit")
-        if state is not None and (budget := state.lacking(stream.partition_key, weight)):
-            return Ruling(Answer.HOLD, f"rate class {state.name} has too few tokens: {budget}")
-        return Ruling(Answer.ADMIT, displaced=tuple(full))
+        if state is not None and (lacking := state.lacking(stream.partition_key, weight)):
+            saves = not any(budget.per_partition for budget in lacking)
+            return Ruling(Answer.HOLD, f"rate class {state.name} has too few tokens: {lacking[0]}", saves=saves)
+        return Ruling(Answer.ADMIT, displaced=tuple(self._excess(full, stream)))
 
     def admit(self, stream: Stream, weight: int, ruling: Ruling) -> None:
         """Charge an admitted job: its tokens and its seats."""
         state = self.classes.get(stream.rate_class)
         if state is not None:
             state.charge(stream.partition_key, weight)
-        displaced = {ceiling.name for ceiling in ruling.displaced}
         for ceiling in self.ceilings:
             if seat := ceiling.seat(stream):
                 self.given[seat] += 1
-                if ceiling.name in displaced:
-                    self.running[seat] -= 1
+                self.running[seat] -= ruling.displaced.count(ceiling)
+
+    def hold(self, stream: Stream, ruling: Ruling) -> None:
+        """Remember that a job was held back in its turn.
+
+        When only tokens that the whole class shares are lacking, they are saved up for it: lighter jobs of other
+        partitions would else take each one as it comes, and it would never run.
+        """
+        if ruling.saves:
+            self.classes[stream.rate_class].saving = True
 
     def charges(self, rate_class: str) -> bool:
         """Whether jobs of this class draw tokens."""
@@ -158,11 +165,17 @@ class Turnstile:
             if (seat := ceiling.seat(stream)) and self.running[seat] + self.given[seat] >= ceiling.max_concurrent
         ]
 
+    def _given(self, ceiling: Ceiling, stream: Stream) -> int:
+        seat = ceiling.seat(stream)
+        return self.given[seat] if seat else 0
 
-def _seat(ceiling: Ceiling, stream: Stream) -> Seat:
-    seat = ceiling.seat(stream)
-    assert seat is not None
-    return seat
+    def _excess(self, full: Sequence[Ceiling], stream: Stream) -> Iterator[Ceiling]:
+        # More than one of a ceiling that was lowered while jobs ran.
+        for ceiling in full:
+            seat = ceiling.seat(stream)
+            if seat:
+                excess = self.running[seat] + self.given[seat] + 1 - ceiling.max_concurrent
+                yield from repeat(ceiling, excess)
 
 
 # The most careful strategy of all the full scopes wins. CANCEL_RUNNING is no refusal.

@@ -1,29 +1,33 @@
 """The gate: select, check policies, claim and lease, in one transaction.
 
-Six steps, each a file of this room: due, streams, allocate (``core.allocation`` over ``policies``), draw,
-screen, claim. Steps 3 and 5 are pure; only 2 and 4 have a PostgreSQL form beside the portable one. A job that
-policy holds back is not touched: it stays available, unlocked and visible.
+Six steps: due, streams, allocate, draw, screen, claim. What is read and written is in the files of this room; what
+is decided, in ``core``: ``walk``, ``admission``, ``allocation``, ``drawing``, ``screening``, ``turnstile``. Only
+steps 2 and 4 have a PostgreSQL form beside the portable one. A job that policy holds back is not touched: it stays
+available, unlocked and visible.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ulid import ULID
 
-from headgate_django.core.allocation import Group, Ledger, Stream, allocate
+from headgate_django.core.admission import MAX_WINDOWS, Admission, Displacement
+from headgate_django.core.allocation import Group, Ledger, Stream
+from headgate_django.core.drawing import Candidate, Drawn
 from headgate_django.core.outcomes import Claim
+from headgate_django.core.screening import Refusal
 from headgate_django.core.turnstile import Turnstile
+from headgate_django.core.walk import Cursor
 from headgate_django.gate.claim import claim
 from headgate_django.gate.displace import displace
-from headgate_django.gate.draw import Candidate, draw
+from headgate_django.gate.draw import draw
 from headgate_django.gate.due import make_due_available
 from headgate_django.gate.limits import load_turnstile
-from headgate_django.gate.policies import Partitions, Queues, load_partitions, load_queues
-from headgate_django.gate.screen import Verdicts, judge, remove_refused, stream_of
-from headgate_django.gate.streams import Cursor, Walk
+from headgate_django.gate.policies import Queues, load_partitions, load_queues
+from headgate_django.gate.screen import remove_refused
+from headgate_django.gate.streams import walk_streams
 from headgate_django.models import clock
 from headgate_django.models.job import Job
 from headgate_django.models.rates import LOCK, LOCK_OR_SKIP, save_rates
@@ -31,12 +35,7 @@ from headgate_django.models.store import alias, fetch, is_postgres, retrying_loc
 from headgate_django.signals import job_admitted, send_after_commit
 
 MAX_CAPACITY = 10_000
-MAX_WINDOWS = 4
-MAX_ROUNDS = 16
 DEFAULT_LEASE_MS = 30_000
-
-FIRST_AHEAD, MAX_AHEAD = 64, 2_000
-"""Jobs drawn beyond the shares after a round that gave too few: many in front may have expired."""
 
 
 @dataclass
@@ -63,15 +62,18 @@ class Gate:
             now_ms = _begin(using)
             make_due_available(now_ms, using)
             queues = load_queues(self.queues, self.cursor, using=using)
-            walk = Walk(queues.names, self.worker_id, self.cursor, using=using, portable=self.portable)
-            admission = _Admission(self, capacity, queues, now_ms, using)
+            walk = walk_streams(queues.names, self.worker_id, self.cursor, using=using, portable=self.portable)
+            tables = _Tables(self, queues, now_ms, using)
+            admission = Admission(
+                store=tables, ledger=self.ledger, free=capacity, queue_weights=queues.weights, now_ms=now_ms
+            )
             for _ in range(MAX_WINDOWS):
-                admission.take_from(walk.window())
+                tables.offer(walk.window(), admission)
                 if admission.free < 1 or walk.done:
                     break
-            if admission.claims:
-                send_after_commit(job_admitted, Job, using=using, claims=admission.claims)
-        return admission.claims
+            if tables.claims:
+                send_after_commit(job_admitted, Job, using=using, claims=tables.claims)
+        return tables.claims
 
 
 _PINS = "".join(
@@ -90,24 +92,18 @@ def _begin(using: str) -> int:
 
 
 @dataclass
-class _Admission:
-    """Steps 3 to 6, round by round, until the capacity is given or nothing is left to give it to."""
+class _Tables:
+    """The store of one admit: reads the policies of a window, and writes what the admission decides."""
 
     gate: Gate
-    capacity: int
     queues: Queues
     now_ms: int
     using: str
     claims: list[Claim] = field(default_factory=list)
-    ahead: int = 0
     lease_id: str = field(default_factory=lambda: str(ULID()))
 
-    @property
-    def free(self) -> int:
-        return self.capacity - len(self.claims)
-
-    def take_from(self, streams: Sequence[Stream]) -> None:
-        """Give the free capacity to these streams, as far as they have work and the limits have room."""
+    def offer(self, streams: Sequence[Stream], admission: Admission) -> None:
+        """Let the admission take from these streams, under their limits."""
         if not streams:
             return
         # Limits are locked first, and only then is counted what runs under them.
@@ -116,56 +112,19 @@ class _Admission:
             streams, self.now_ms, has_ceilings=self.queues.has_ceilings, lock=lock, using=self.using
         )
         partitions = load_partitions({stream.group for stream in streams}, turnstile, using=self.using)
-        streams = [stream for stream in streams if stream.group not in partitions.paused]
-        for _ in range(MAX_ROUNDS):
-            streams = [stream for stream in streams if not turnstile.blocks(stream)]
-            if self.free < 1 or not streams:
-                break
-            streams = self._round(streams, partitions, turnstile)
+        admission.take_from(streams, partitions, turnstile)
         save_rates(turnstile.classes.values(), using=self.using)
 
-    def _round(self, streams: Sequence[Stream], partitions: Partitions, turnstile: Turnstile) -> list[Stream]:
-        """Allocate, draw, screen and claim once; the streams that may have more."""
-        shares = allocate(
-            dict.fromkeys(stream.group for stream in streams),
-            self.free,
-            ledger=self.gate.ledger,
-            queue_weights=self.queues.weights,
-            group_weights=partitions.weights,
-            in_flight=partitions.in_flight,
-        )
-        drawn = draw(shares, streams, ahead=self.ahead, using=self.using, portable=self.gate.portable)
-        verdicts = judge(drawn.candidates, shares, self.now_ms, turnstile)
-        remove_refused(verdicts.refused, self.now_ms, self.using)
-        self._claim(self._seated(verdicts, turnstile), partitions.in_flight, turnstile)
-        dry = drawn.dry - {candidate.group for candidate in verdicts.surplus}
-        given = Counter(candidate.group for candidate in verdicts.admitted)
-        if any(given[group] < share for group, share in shares.items() if group not in dry):
-            self.ahead = min(MAX_AHEAD, max(FIRST_AHEAD, self.ahead * 4))
-        return [
-            stream
-            for stream in streams
-            if stream.group not in dry and (stream.group, stream.rate_class) not in verdicts.held
-        ]
+    def draw(self, shares: Mapping[Group, int], streams: Sequence[Stream], ahead: int) -> Drawn:
+        return draw(shares, streams, ahead=ahead, using=self.using, portable=self.gate.portable)
 
-    def _seated(self, verdicts: Verdicts, turnstile: Turnstile) -> list[Candidate]:
-        """The admitted candidates, less those for whom no running job could be moved aside."""
-        wanted = [
-            (candidate, ceiling)
-            for candidate in verdicts.admitted
-            for ceiling in verdicts.displacing.get(candidate.id, ())
-        ]
-        if not wanted:
-            return verdicts.admitted
-        places = [(ceiling, stream_of(candidate)) for candidate, ceiling in wanted]
-        freed = displace(places, self.lease_id, self.now_ms, self.using)
-        standing = {candidate.id for (candidate, _), place in zip(wanted, freed, strict=True) if not place}
-        for candidate in verdicts.admitted:
-            if candidate.id in standing:
-                turnstile.withdraw(stream_of(candidate), candidate.weight)
-        return [candidate for candidate in verdicts.admitted if candidate.id not in standing]
+    def remove(self, refused: Sequence[Refusal]) -> None:
+        remove_refused(refused, self.now_ms, self.using)
 
-    def _claim(self, admitted: list[Candidate], in_flight: dict[Group, int], turnstile: Turnstile) -> None:
+    def displace(self, places: Sequence[Displacement]) -> list[bool]:
+        return displace(places, self.lease_id, self.now_ms, self.using)
+
+    def claim(self, admitted: Sequence[Candidate], turnstile: Turnstile) -> int:
         claims = claim(
             admitted,
             worker_id=self.gate.worker_id,
@@ -177,7 +136,4 @@ class _Admission:
         self.claims += [
             replace(one, charged_weight=one.weight) if turnstile.charges(one.rate_class) else one for one in claims
         ]
-        for candidate in admitted:
-            group = candidate.group
-            in_flight[group] = in_flight.get(group, 0) + 1
-            self.gate.ledger.record(group, 1, self.queues.weights.get(group.queue, 1))
+        return len(claims)

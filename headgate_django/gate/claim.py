@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from headgate_django.core.drawing import Candidate
 from headgate_django.core.outcomes import Claim
 from headgate_django.core.states import Event, State, sources
-from headgate_django.gate.draw import Candidate
 from headgate_django.models.store import batches, fetch, literals, marks, unindexed
 
 _RETURNED = (

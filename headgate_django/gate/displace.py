@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from headgate_django.core.admission import Displacement
 from headgate_django.core.allocation import Stream
 from headgate_django.core.states import Event, State
 from headgate_django.core.turnstile import Ceiling, Scope
@@ -12,9 +13,6 @@ from headgate_django.models.job import Job
 from headgate_django.models.store import fetch, skip_locked
 
 DISPLACED = ("Displaced", "cancelled to make room for a newer job", "displaced")
-
-Displacement = tuple[Ceiling, Stream]
-"""A full limit, and the stream of the job that takes the place."""
 
 
 def displace(wanted: Sequence[Displacement], lease_id: str, now_ms: int, using: str) -> list[bool]:

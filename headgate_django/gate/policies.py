@@ -9,10 +9,12 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from headgate_django.core.admission import Partitions
 from headgate_django.core.allocation import Group, Stream
 from headgate_django.core.states import State
 from headgate_django.core.turnstile import Turnstile
-from headgate_django.gate.streams import Cursor, find_queues
+from headgate_django.core.walk import Cursor
+from headgate_django.gate.streams import find_queues
 from headgate_django.models.store import fetch, literals, marks, rowset
 
 EVERY_QUEUE = "*"
@@ -25,15 +27,6 @@ class Queues:
     names: tuple[str, ...]
     weights: Mapping[str, int] = field(default_factory=dict)
     has_ceilings: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Partitions:
-    """What is known of the partitions of one window: overrides, and jobs that run anywhere in the fleet."""
-
-    weights: Mapping[Group, int]
-    paused: frozenset[Group]
-    in_flight: dict[Group, int]
 
 
 def load_queues(served: Mapping[str, int], cursor: Cursor, *, using: str) -> Queues:

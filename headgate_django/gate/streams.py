@@ -1,106 +1,31 @@
 """Step 2: which streams have available work, by a skip scan over the ready index.
 
 Each probe jumps to the next distinct (partition, rate class, sticky) of a queue, so the cost depends on the
-number of streams looked at, never on how many jobs wait in them. An admit looks at a window of 256 streams,
-and at further windows only while it has free capacity; the next admit continues where this one stopped.
+number of streams looked at, never on how many jobs wait in them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, takewhile
-from typing import Any, NamedTuple
+from typing import Any
 
 from django.db import connections
 
 from headgate_django.core.allocation import Group, Stream
 from headgate_django.core.states import State
+from headgate_django.core.walk import AFTER_ALL, MAX_STREAMS, Bound, Cursor, Probe, Walk, next_bound
 from headgate_django.models.store import fetch, is_postgres, literals
 
-MAX_STREAMS = 256
-MIN_STREAMS_PER_QUEUE = 16
 MAX_QUEUES = 256
 
-_AFTER_ALL = "\U0010ffff"
-"""Sorts after every storable sticky worker, which is ASCII."""
 
-Bound = tuple[str, str, str]
-_START: Bound = ("", "", "")
-
-
-@dataclass
-class Cursor:
-    """Where the next admit's look begins; the memory of one worker."""
-
-    position: dict[str, Bound] = field(default_factory=dict)
-    queue: str = ""
-
-
-class _Probe(NamedTuple):
-    queue: str
-    start: Bound
-    limit: int
-
-
-@dataclass
-class _Lap:
-    """One queue's way round: from where the last admit stopped to the end, then from the beginning to there."""
-
-    left: list[tuple[Bound, Bound | None]]
-
-    @classmethod
-    def starting_at(cls, start: Bound) -> _Lap:
-        """The whole way round."""
-        return cls([(start, None)] if start == _START else [(start, None), (_START, start)])
-
-    def advance(self, bounds: list[Bound], limit: int, worker_id: str) -> list[Bound]:
-        """Go past ``bounds``, the answer to a probe of ``limit``; those that belong to this lap."""
-        (_, stop), *rest = self.left
-        inside = sorted(bound for bound in bounds if stop is None or bound < stop)
-        self.left = rest if len(inside) < limit else [(_next(inside[-1], worker_id), stop), *rest]
-        return inside
-
-
-class Walk:
-    """One admit's way round the streams that have work this worker may take: unpinned, or pinned to it."""
-
-    def __init__(
-        self, queues: Sequence[str], worker_id: str, cursor: Cursor, *, using: str, portable: bool = False
-    ) -> None:
-        self._worker_id = worker_id
-        self._cursor = cursor
-        self._using = using
-        self._scan = _scan_postgres if is_postgres(using) and not portable else _scan_portable
-        self._budget = max(MIN_STREAMS_PER_QUEUE, MAX_STREAMS // max(len(queues), 1))
-        self._laps = {queue: _Lap.starting_at(cursor.position.get(queue, _START)) for queue in queues}
-
-    @property
-    def done(self) -> bool:
-        """Whether every stream was seen."""
-        return not any(lap.left for lap in self._laps.values())
-
-    def window(self) -> list[Stream]:
-        """The next streams: up to 256, shared evenly between the queues, but at least 16 of each."""
-        found: list[Stream] = []
-        room = {queue: self._budget for queue, lap in self._laps.items() if lap.left}
-        while room:
-            probes = [_Probe(queue, self._laps[queue].left[0][0], limit) for queue, limit in room.items()]
-            answers = self._scan(probes, self._worker_id, self._using)
-            for queue, _, limit in probes:
-                inside = self._laps[queue].advance(answers.get(queue, []), limit, self._worker_id)
-                room[queue] -= len(inside)
-                found += [Stream(queue, *bound) for bound in inside if bound[2] in ("", self._worker_id)]
-            room = {queue: limit for queue, limit in room.items() if limit and self._laps[queue].left}
-        self._remember()
-        return found
-
-    def _remember(self) -> None:
-        for queue, lap in self._laps.items():
-            if lap.left:
-                self._cursor.position[queue] = lap.left[0][0]
-            else:
-                self._cursor.position.pop(queue, None)
+def walk_streams(
+    queues: Sequence[str], worker_id: str, cursor: Cursor, *, using: str, portable: bool = False
+) -> Walk:
+    """A walk round the streams of these queues that have available work."""
+    scan = _scan_postgres if is_postgres(using) and not portable else _scan_portable
+    return Walk(queues, worker_id, cursor, lambda probes: scan(probes, worker_id, using))
 
 
 def streams_of(group: Group, worker_id: str, *, using: str) -> list[Stream]:
@@ -141,12 +66,6 @@ SELECT queue FROM found WHERE queue IS NOT NULL LIMIT %s
 """
 
 
-def _next(bound: Bound, worker_id: str) -> Bound:
-    # Of one (partition, rate class) only the streams '' and worker_id matter: skip the rest.
-    partition_key, rate_class, sticky = bound
-    return (partition_key, rate_class, worker_id if sticky < worker_id else _AFTER_ALL)
-
-
 _PROBE = f"""
 SELECT partition_key, rate_class, sticky_worker
 FROM headgate_django_job
@@ -158,7 +77,7 @@ LIMIT 1
 """
 
 
-def _scan_portable(probes: Sequence[_Probe], worker_id: str, using: str) -> dict[str, list[Bound]]:
+def _scan_portable(probes: Sequence[Probe], worker_id: str, using: str) -> Mapping[str, list[Bound]]:
     return {queue: list(islice(_hops(queue, start, worker_id, using), limit)) for queue, start, limit in probes}
 
 
@@ -170,7 +89,7 @@ def _hops(queue: str, start: Bound, worker_id: str, using: str) -> Iterator[Boun
             if bound is None:
                 return
             yield bound
-            start = _next(bound, worker_id)
+            start = next_bound(bound, worker_id)
 
 
 _SKIP_SCAN = f"""
@@ -212,7 +131,7 @@ CROSS JOIN LATERAL (
 """
 
 
-def _scan_postgres(probes: Sequence[_Probe], worker_id: str, using: str) -> dict[str, list[Bound]]:
+def _scan_postgres(probes: Sequence[Probe], worker_id: str, using: str) -> Mapping[str, list[Bound]]:
     params: dict[str, Any] = {
         "queues": [probe.queue for probe in probes],
         "partitions": [probe.start[0] for probe in probes],
@@ -220,7 +139,7 @@ def _scan_postgres(probes: Sequence[_Probe], worker_id: str, using: str) -> dict
         "stickies": [probe.start[2] for probe in probes],
         "limits": [probe.limit for probe in probes],
         "worker": worker_id,
-        "after_all": _AFTER_ALL,
+        "after_all": AFTER_ALL,
     }
     answers: dict[str, list[Bound]] = {}
     with connections[using].cursor() as cursor:

@@ -23,7 +23,7 @@ def ledger(seed: int = 1, **options: int) -> Ledger:
 
 
 def share(found, capacity, book=None, *, queues=None, partitions=None, in_flight=None):
-    return allocate(
+    turns = allocate(
         found,
         capacity,
         ledger=book or ledger(),
@@ -31,6 +31,7 @@ def share(found, capacity, book=None, *, queues=None, partitions=None, in_flight
         group_weights=partitions or {},
         in_flight=in_flight or {},
     )
+    return Counter(turns)
 
 
 def per_queue(given_slots: dict[Group, int]) -> Counter[str]:

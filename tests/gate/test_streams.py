@@ -9,8 +9,9 @@ import pytest
 
 from headgate_django.core.allocation import Stream
 from headgate_django.core.states import State
+from headgate_django.core.walk import MAX_STREAMS, Cursor, Walk
 from headgate_django.gate.admit import Gate
-from headgate_django.gate.streams import MAX_QUEUES, MAX_STREAMS, Cursor, Walk, find_queues
+from headgate_django.gate.streams import MAX_QUEUES, find_queues, walk_streams
 from headgate_django.lifecycle.enqueue import enqueue
 from headgate_django.models import Job
 from tests.support.backlog import Backlog, load
@@ -44,7 +45,7 @@ both_forms = pytest.mark.parametrize(
 
 
 def walk(cursor: Cursor, *queues: str, worker_id: str = "w1", portable: bool = True) -> Walk:
-    return Walk(queues or ("default",), worker_id, cursor, using="default", portable=portable)
+    return walk_streams(queues or ("default",), worker_id, cursor, using="default", portable=portable)
 
 
 @both_forms

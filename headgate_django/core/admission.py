@@ -1,0 +1,121 @@
+"""Steps 3 to 6 of the gate, round by round: who gets the free slots, and what becomes of each drawn job.
+
+The decision itself, without a database: the gate runs it over tables, the simulation over queues in memory.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from headgate_django.core.allocation import Group, Ledger, Stream, allocate
+from headgate_django.core.drawing import Candidate, Drawn
+from headgate_django.core.screening import Refusal, Verdicts, judge
+from headgate_django.core.turnstile import Ceiling, Turnstile
+
+MAX_WINDOWS = 4
+MAX_ROUNDS = 16
+
+FIRST_AHEAD, MAX_AHEAD = 64, 2_000
+"""Jobs drawn beyond the shares after a round that gave too few: many in front may have expired."""
+
+Displacement = tuple[Ceiling, Stream]
+"""A full limit, and the stream of the job that takes the place."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partitions:
+    """What is known of the partitions of one window: overrides, and jobs that run anywhere in the fleet."""
+
+    weights: Mapping[Group, int]
+    paused: frozenset[Group]
+    in_flight: dict[Group, int]
+
+
+class Store(Protocol):
+    """Where the jobs are, as one admission asks for them."""
+
+    def draw(self, shares: Mapping[Group, int], streams: Sequence[Stream], ahead: int) -> Drawn:
+        """Step 4: the first candidates of each group that has a share."""
+
+    def remove(self, refused: Sequence[Refusal]) -> None:
+        """Move the refused jobs to where the law sends them."""
+
+    def displace(self, places: Sequence[Displacement]) -> list[bool]:
+        """Cancel one running job for each of ``places``, the oldest first; which places were freed."""
+
+    def claim(self, admitted: Sequence[Candidate], turnstile: Turnstile) -> int:
+        """Step 6: make them running; how many."""
+
+
+@dataclass(kw_only=True)
+class Admission:
+    """One worker's admit: fills ``free`` slots until none is left or nothing is left to give them to."""
+
+    store: Store
+    ledger: Ledger
+    free: int
+    queue_weights: Mapping[str, int]
+    now_ms: int
+    _ahead: int = 0
+
+    def take_from(self, streams: Sequence[Stream], partitions: Partitions, turnstile: Turnstile) -> None:
+        """Give the free slots to these streams, as far as they have work and the limits have room."""
+        if partitions.paused:
+            streams = [stream for stream in streams if stream.group not in partitions.paused]
+        for _ in range(MAX_ROUNDS):
+            streams = [stream for stream in streams if not turnstile.blocks(stream)]
+            if self.free < 1 or not streams:
+                break
+            streams = self._round(streams, partitions, turnstile)
+
+    def _round(self, streams: Sequence[Stream], partitions: Partitions, turnstile: Turnstile) -> list[Stream]:
+        """Allocate, draw, screen and claim once; the streams that may have more."""
+        turns = allocate(
+            dict.fromkeys(stream.group for stream in streams),
+            self.free,
+            ledger=self.ledger,
+            queue_weights=self.queue_weights,
+            group_weights=partitions.weights,
+            in_flight=partitions.in_flight,
+        )
+        shares = Counter(turns)
+        drawn = self.store.draw(shares, streams, self._ahead)
+        verdicts = judge(drawn.candidates, turns, self.now_ms, turnstile)
+        if verdicts.refused:
+            self.store.remove(verdicts.refused)
+        self._claim(self._seated(verdicts, turnstile), partitions.in_flight, turnstile)
+        dry = drawn.dry - {candidate.group for candidate in verdicts.surplus}
+        given = Counter(candidate.group for candidate in verdicts.admitted)
+        if any(given[group] < share for group, share in shares.items() if group not in dry):
+            self._ahead = min(MAX_AHEAD, max(FIRST_AHEAD, self._ahead * 4))
+        return [
+            stream
+            for stream in streams
+            if stream.group not in dry and (stream.group, stream.rate_class) not in verdicts.held
+        ]
+
+    def _seated(self, verdicts: Verdicts, turnstile: Turnstile) -> list[Candidate]:
+        """The admitted candidates, less those for whom no running job could be moved aside."""
+        wanted = [
+            (candidate, ceiling)
+            for candidate in verdicts.admitted
+            for ceiling in verdicts.displacing.get(candidate.id, ())
+        ]
+        if not wanted:
+            return verdicts.admitted
+        freed = self.store.displace([(ceiling, candidate.stream) for candidate, ceiling in wanted])
+        standing = {candidate.id for (candidate, _), place in zip(wanted, freed, strict=True) if not place}
+        for candidate in verdicts.admitted:
+            if candidate.id in standing:
+                turnstile.withdraw(candidate.stream, candidate.weight)
+        return [candidate for candidate in verdicts.admitted if candidate.id not in standing]
+
+    def _claim(self, admitted: Sequence[Candidate], in_flight: dict[Group, int], turnstile: Turnstile) -> None:
+        self.free -= self.store.claim(admitted, turnstile)
+        for candidate in admitted:
+            group = candidate.group
+            in_flight[group] = in_flight.get(group, 0) + 1
+            self.ledger.record(group, 1, self.queue_weights.get(group.queue, 1))
