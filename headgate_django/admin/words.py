@@ -14,8 +14,10 @@ from headgate_django.control.report import (
     ALREADY_PAUSED,
     ATTEMPTS_AT_LIMIT,
     BUSY,
+    CANARY_IS_OUT,
     CONTENT_QUARANTINED,
     GONE,
+    NO_JOB,
     NOT_PAUSED,
     Report,
 )
@@ -23,6 +25,8 @@ from headgate_django.control.report import (
 REASONS = {
     GONE: _("no longer there"),
     CONTENT_QUARANTINED: _("content is quarantined, release it first"),
+    CANARY_IS_OUT: _("a canary is out already"),
+    NO_JOB: _("no quarantined job is left"),
     ATTEMPTS_AT_LIMIT: _("no room for more attempts"),
     BUSY: _("the database was busy, try again"),
     ALREADY_PAUSED: _("already paused"),

@@ -1,4 +1,4 @@
-"""Release: vouch for content that has crashed workers."""
+"""Release: vouch for content that has crashed workers, or let one job of it run ahead."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from headgate_django.control.authority import Actor, require
 from headgate_django.control.record import record, recorded_transaction
-from headgate_django.control.report import GONE, Report
+from headgate_django.control.report import CANARY_IS_OUT, GONE, NO_JOB, Report
 from headgate_django.control.selection import batches, select
 from headgate_django.control.sweep import sweep, tell
 from headgate_django.control.verb import RELEASE
@@ -18,18 +18,19 @@ from headgate_django.models.quarantine import Quarantine
 from headgate_django.models.store import alias, retrying_locked
 
 
-def release(fingerprints: Iterable[str], *, actor: Actor | None, using: str = "") -> Report:
+def release(fingerprints: Iterable[str], *, actor: Actor | None, canary: bool = False, using: str = "") -> Report:
     """Lift quarantines and make their jobs available; ``done`` counts contents, ``freed`` counts jobs.
 
     The quarantine is lifted first: the gate would otherwise take the jobs out again. Jobs left over after 10,000
-    (``more``), or when the database was busy, are freed by releasing the same content again. Raises
+    (``more``), or when the database was busy, are freed by releasing the same content again. With ``canary`` only
+    the oldest job of each content becomes available; when it succeeds, a duty frees the rest. Raises
     PermissionRefused.
     """
     require(actor, RELEASE.permission)
     using = using or alias()
     report = Report(verb=RELEASE.name)
     for fingerprint in dict.fromkeys(fingerprints):
-        report += _release(fingerprint, actor, using)
+        report += (_send_canary if canary else _release)(fingerprint, actor, using)
     tell(report, actor)
     return report
 
@@ -59,6 +60,22 @@ def _release(fingerprint: str, actor: Actor | None, using: str) -> Report:
     if not lifted and not jobs.done:
         return Report(verb=RELEASE.name, skipped={GONE: 1})
     return Report(verb=RELEASE.name, done=1, freed=jobs.done, refused=jobs.refused, more=jobs.more)
+
+
+def _send_canary(fingerprint: str, actor: Actor | None, using: str) -> Report:
+    def work() -> Report:
+        with recorded_transaction(using, actor):
+            job_id = lifecycle.send_canary(fingerprint, using=using)
+            row = Quarantine.objects.using(using).in_force().filter(fingerprint=fingerprint).first()
+            if row is None:
+                return Report(verb=RELEASE.name, skipped={GONE: 1})
+            if not job_id:
+                return Report(verb=RELEASE.name, refused={CANARY_IS_OUT if row.canary_job_id else NO_JOB: 1})
+            record(actor, [row], f"Canary sent: job {job_id}.")
+            record(actor, list(Job.objects.using(using).filter(pk=job_id)), "Released as canary.")
+            return Report(verb=RELEASE.name, done=1, freed=1)
+
+    return retrying_locked(using, work)
 
 
 def _lift(fingerprint: str, actor: Actor | None, using: str) -> bool:

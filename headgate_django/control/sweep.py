@@ -64,7 +64,8 @@ def held_by_quarantine(jobs: Sequence[Job]) -> dict[str, str]:
     """Refuse jobs whose content is quarantined: the gate would take them out again at once."""
     if not jobs:
         return {}
-    held = Quarantine.objects.using(jobs[0]._state.db).filter(fingerprint__in={job.fingerprint for job in jobs})
+    held = Quarantine.objects.using(jobs[0]._state.db).in_force()
+    held = held.filter(fingerprint__in={job.fingerprint for job in jobs})
     fingerprints = set(held.values_list("fingerprint", flat=True))
     return {job.pk: CONTENT_QUARANTINED for job in jobs if job.fingerprint in fingerprints}
 

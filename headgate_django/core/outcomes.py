@@ -37,6 +37,8 @@ class Claim:
     worker_id: str
     weight: int = 1
     charged_weight: int = 0
+    suspect: str = ""
+    """Its fingerprint, if a worker was lost with this content since it last succeeded."""
     payload: bytes = b""
     headers: str = "{}"
 
@@ -104,15 +106,19 @@ RUN_EVENTS = frozenset(
 """What a worker may ack. ``lose_lease`` belongs to the reclaimer."""
 
 
-def settle(claim: Claim, outcome: Outcome, *, jitter: float, crash_limit: int = 0) -> Settlement:
-    """The next execution state of a running job. ``jitter`` is a number in [0, 1)."""
+def settle(claim: Claim, outcome: Outcome, *, jitter: float, crash_limit: int = 0, crashes: int = 0) -> Settlement:
+    """The next execution state of a running job. ``jitter`` is a number in [0, 1).
+
+    A lost lease quarantines when the job's own crashes, or ``crashes``, those of all jobs with its content, reach
+    the limit.
+    """
     event = outcome.event
     attempt = _count(claim.attempt, event is Event.RETRY)
     crash_attempt = _count(claim.crash_attempt, event is Event.LOSE_LEASE)
     condition = {
         Event.SUCCEED: claim.retention_ms == 0,
         Event.RETRY: outcome.give_up or attempt >= claim.max_attempts,
-        Event.LOSE_LEASE: crash_attempt >= crash_limit,
+        Event.LOSE_LEASE: max(crash_attempt, crashes) >= crash_limit,
     }.get(event, False)
     state = target(State.RUNNING, event, condition=condition)
     assert state is not None, f"{event} does not end a run"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from headgate_django.duties import lease
 from headgate_django.duties.forget import forget_workers
+from headgate_django.duties.quarantine import forget_old_suspects, sweep_quarantine
 from headgate_django.lifecycle.evict import evict
 from headgate_django.lifecycle.reclaim import reclaim
 
@@ -32,6 +33,8 @@ class Sweep:
 SWEEPS = (
     Sweep("reclaim", 1.0, lambda limit, using: reclaim(limit=limit, using=using)),
     Sweep("evict", 5.0, lambda limit, using: evict(limit=limit, using=using)),
+    Sweep("quarantine", 1.0, sweep_quarantine),
+    Sweep("forget suspects", 600.0, forget_old_suspects),
     Sweep("forget workers", 60.0, lambda limit, using: forget_workers(using=using)),
 )
 

@@ -16,6 +16,10 @@ _RETURNED = (
     "interruptions", "max_attempts", "scheduled_at_ms", "timeout_ms", "deadline_ms", "retention_ms",
     "weight",
 )  # fmt: skip
+_SUSPECT = """(
+    SELECT suspect.fingerprint FROM headgate_django_suspect suspect
+    WHERE suspect.fingerprint = headgate_django_job.fingerprint
+)"""
 
 
 def claim(
@@ -38,14 +42,15 @@ def _claim(
         SET state = '{State.RUNNING}', fence = fence + 1, lease_id = %s, lease_expires_at_ms = %s,
             worker_id = %s, attempted_at_ms = %s
         WHERE id IN ({marks(len(ids))}) AND {unindexed("state")} IN ({literals(*sources(Event.ADMIT))})
-        RETURNING {", ".join(_RETURNED)}
+        RETURNING {", ".join(_RETURNED)}, {_SUSPECT}
         """,
         [lease_id, now_ms + lease_ms, worker_id, now_ms, *ids],
     )
     private = _payloads([row[0] for row in rows], using)
     claims = {
         row[0]: Claim(
-            **dict(zip(_RETURNED, row, strict=True)),
+            **dict(zip(_RETURNED, row[:-1], strict=True)),
+            suspect=row[-1] or "",
             lease_id=lease_id,
             started_at_ms=now_ms,
             worker_id=worker_id,

@@ -18,7 +18,8 @@ Row = tuple[Any, ...]
 _STREAM = f"""
 SELECT job.id, job.priority, job.scheduled_at_ms, job.queue, job.partition_key, job.rate_class, job.weight,
        job.deadline_ms,
-       (SELECT q.fingerprint FROM headgate_django_quarantine q WHERE q.fingerprint = job.fingerprint) AS poison,
+       (SELECT q.fingerprint FROM headgate_django_quarantine q
+        WHERE q.fingerprint = job.fingerprint AND q.canary_job_id <> job.id AND NOT q.is_lifted) AS poison,
        job.sticky_worker
 FROM headgate_django_job job
 WHERE job.state = {literals(State.AVAILABLE)}

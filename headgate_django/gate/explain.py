@@ -106,8 +106,12 @@ def _deadline(job: Job, now_ms: int, using: str) -> Iterator[Explanation]:
 
 
 def _quarantine(job: Job, now_ms: int, using: str) -> Iterator[Explanation]:
-    if Quarantine.objects.using(using).filter(fingerprint=job.fingerprint).exists():
-        yield Explanation(admissible=False, blocked_by="quarantine", detail="its content has crashed workers")
+    poison = Quarantine.objects.using(using).in_force().filter(fingerprint=job.fingerprint).first()
+    if poison is not None and poison.canary_job_id != job.pk:
+        detail = "its content has crashed workers"
+        if poison.canary_job_id:
+            detail += f"; job {poison.canary_job_id} runs ahead to see whether it is cured"
+        yield Explanation(admissible=False, blocked_by="quarantine", detail=detail)
 
 
 # In the order of the gate: no stream, no draw, no screening.

@@ -14,8 +14,9 @@ from typing import Any
 from django.db import connections
 
 from headgate_django.core.envelope import MAX_BATCH_BYTES, MAX_BATCH_JOBS, Envelope, validate
-from headgate_django.core.states import UNFINISHED, State
+from headgate_django.core.states import State
 from headgate_django.exceptions import IdConflict, InvalidJob, Quarantined, QueueFull
+from headgate_django.lifecycle.backpressure import require_room
 from headgate_django.lifecycle.wakeup import notify_after_commit
 from headgate_django.models import clock
 from headgate_django.models.job import Job
@@ -98,8 +99,8 @@ def _store(batch: list[Envelope], own_ids: set[str], using: str) -> list[Job]:
     for envelope in fresh:
         if envelope.fingerprint in found.quarantined:
             raise Quarantined(envelope.fingerprint, envelope.kind)
-    for queue in sorted(found.capped):
-        _check_room(queue, sum(envelope.queue == queue for envelope in fresh), using)
+    if found.capped:
+        _check_room(found.capped, fresh, own_ids, using)
 
     jobs = {envelope.id: _as_job(envelope, found.now_ms, using) for envelope in fresh}
     if jobs:
@@ -120,7 +121,7 @@ def _preflight(batch: list[Envelope], own_ids: set[str], using: str) -> _Preflig
     sql = [
         f"SELECT 'now', '', '', '', {clock.now_sql(using)}",
         f"SELECT 'quarantine', fingerprint, '', '', 0 FROM headgate_django_quarantine"
-        f" WHERE fingerprint IN ({marks(len(fingerprints))})",
+        f" WHERE NOT is_lifted AND fingerprint IN ({marks(len(fingerprints))})",
         f"SELECT 'queue', name, '', '', 0 FROM headgate_django_queue"
         f" WHERE max_unfinished_jobs IS NOT NULL AND name IN ({marks(len(queues))})",
     ]
@@ -152,17 +153,16 @@ def _is_replay(envelope: Envelope, found: _Preflight) -> bool:
     return True
 
 
-def _check_room(queue: str, incoming: int, using: str) -> None:
-    # Locks the policy row, on SQLite the database, so that concurrent producers count one after the other.
-    execute(using, "UPDATE headgate_django_queue SET name = name WHERE name = %s", [queue])
-    rows = fetch(using, "SELECT max_unfinished_jobs FROM headgate_django_queue WHERE name = %s", [queue])
-    limit = rows[0][0] if rows else None
-    if limit is None or not incoming:
-        return
-    unfinished = Job.objects.using(using).filter(queue=queue, state__in=UNFINISHED)
-    current = unfinished.count()
-    if current + incoming > limit:
-        raise QueueFull(queue, limit, current, incoming)
+def _check_room(capped: set[str], fresh: list[Envelope], own_ids: set[str], using: str) -> None:
+    try:
+        for queue in sorted(capped):
+            require_room(queue, sum(envelope.queue == queue for envelope in fresh), using)
+    except QueueFull:
+        # Whoever had the lock before may have stored the very jobs that are asked for here.
+        replayed = own_ids.intersection(envelope.id for envelope in fresh)
+        if replayed and Job.objects.using(using).filter(id__in=replayed).exists():
+            raise _LostRace from None
+        raise
 
 
 def _as_job(envelope: Envelope, now_ms: int, using: str) -> Job:

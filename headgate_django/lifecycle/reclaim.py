@@ -9,13 +9,14 @@ import random
 from typing import Any
 
 from headgate_django.conf import config
+from headgate_django.core.envelope import INT32_MAX
 from headgate_django.core.outcomes import Claim, Failure, Outcome, settle
 from headgate_django.core.states import Event, State
+from headgate_django.lifecycle import quarantine
 from headgate_django.lifecycle import settle as settling
 from headgate_django.lifecycle.settle import Held
 from headgate_django.models import clock
 from headgate_django.models.job import Job
-from headgate_django.models.quarantine import Quarantine
 from headgate_django.models.store import alias, fetch, retrying_locked, skip_locked, write_transaction
 
 LEASE_EXPIRED = Failure(error_class="LeaseLost", message="lease expired without ack", group="lease-expired")
@@ -43,40 +44,40 @@ def reclaim(*, limit: int = 500, using: str = "") -> int:
 
 
 def lose_leases(claims: list[Claim], cause: Failure, *, now_ms: int, using: str) -> set[Held]:
-    """Report leases lost, inside the caller's transaction; (id, fence) of those that were still held."""
-    crash_limit = config().crash_limit
+    """Report leases lost, inside the caller's transaction; (id, fence) of those that were still held.
+
+    At the crash limit the content is quarantined, and with it all of its jobs that are lost here.
+    """
+    if not claims:
+        return set()
+    contents = settling.lock(claims, using)
+    unique = {(claim.id, claim.fence): claim for claim in claims}
+    lost = [(contents[key], claim) for key, claim in unique.items() if key in contents]
+    crashes = quarantine.count_crashes(lost, now_ms, using)
+    for fingerprint, claim in lost:
+        crashes[fingerprint] = max(crashes[fingerprint], min(claim.crash_attempt + 1, INT32_MAX))
+    known = quarantine.lock_quarantines(crashes.keys(), using)
+
+    limit = config().crash_limit
     outcome = Outcome(event=Event.LOSE_LEASE, failure=cause)
-    pairs = [(claim, settle(claim, outcome, jitter=random.random(), crash_limit=crash_limit)) for claim in claims]
-    held = settling.write(pairs, using=using)
-    ended = [(claim, to) for claim, to in pairs if (claim.id, claim.fence) in held]
-    poisoned = [claim.id for claim, to in ended if to.state is State.QUARANTINED]
-    if poisoned:
-        _quarantine(poisoned, now_ms, using)
-    return held
+    ended = []
+    for fingerprint, claim in lost:
+        # Content that is in quarantine already has reached the limit, whatever is counted now.
+        in_force = fingerprint in known and not known[fingerprint].is_lifted
+        counted = max(crashes[fingerprint], limit * in_force)
+        to = settle(claim, outcome, jitter=random.random(), crash_limit=limit, crashes=counted)
+        ended.append((fingerprint, claim, to))
+    quarantine.condemn(ended, crashes, known, now_ms, using)
+    return settling.write([(claim, to) for _, claim, to in ended], using=using)
 
 
-def _quarantine(ids: list[str], now_ms: int, using: str) -> None:
-    rows = {
-        job.fingerprint: Quarantine(
-            fingerprint=job.fingerprint,
-            kind=job.kind,
-            reason="crash limit reached",
-            crash_count=job.crash_attempt,
-            sample_job_id=job.id,
-            created_at_ms=now_ms,
-        )
-        for job in Job.objects.using(using).filter(id__in=ids).order_by("fingerprint", "id")
-    }
-    # Waits for a release that is deleting a row, and locks rows that exist: a release that comes now waits for
-    # these jobs, instead of leaving them in quarantine without a row.
-    Quarantine.objects.using(using).bulk_create(
-        rows.values(), update_conflicts=True, unique_fields=["fingerprint"], update_fields=["kind"]
-    )
+_PRIVATE = frozenset({"payload", "headers"})
+_NOT_STORED = frozenset({"started_at_ms", "charged_weight", "suspect"})
 
 
 def claim_of(job: Job) -> Claim:
-    """The claim that a running row stands for."""
+    """The claim that a running row stands for, without what only the gate knew."""
     columns: dict[str, Any] = {
-        name: getattr(job, name) for name in Claim.__slots__ if name not in {"started_at_ms", "payload", "headers"}
+        name: getattr(job, name) for name in Claim.__slots__ if name not in _PRIVATE | _NOT_STORED
     }
     return Claim(**columns, started_at_ms=job.attempted_at_ms or 0)

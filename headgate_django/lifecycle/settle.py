@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from headgate_django.conf import config
 from headgate_django.core.outcomes import Claim, Failure, Settlement
 from headgate_django.core.states import TERMINAL, Event, State
+from headgate_django.lifecycle import quarantine
 from headgate_django.models import clock
 from headgate_django.models.attempt import Attempt
 from headgate_django.models.job import announce, delete_jobs
@@ -63,7 +64,7 @@ RETURNING headgate_django_job.id, headgate_django_job.fence
 """
 _LOCK = f"""
 WITH {{settled}}
-SELECT headgate_django_job.id, headgate_django_job.fence
+SELECT headgate_django_job.id, headgate_django_job.fence, headgate_django_job.fingerprint
 FROM headgate_django_job, settled
 {_STILL_HELD}
 ORDER BY headgate_django_job.id
@@ -87,16 +88,36 @@ def write(pairs: Sequence[Pair], *, using: str) -> set[Held]:
         held |= _update(kept[start : start + step], using)
     for start in range(0, len(gone), step):
         held |= _delete(gone[start : start + step], using)
+    if cleared := [
+        claim for claim, to in pairs if quarantine.clears(claim, to) and (claim.id, claim.fence) in held
+    ]:
+        quarantine.clear(cleared, using)
     _keep_attempts([pair for pair in kept if (pair[0].id, pair[0].fence) in held], using)
     _announce([pair for pair in pairs if (pair[0].id, pair[0].fence) in held], using)
     return held
+
+
+def lock(claims: Sequence[Claim], using: str) -> dict[Held, str]:
+    """Lock the jobs of the claims that still hold; (id, fence) to the job's fingerprint."""
+    clause = "FOR UPDATE OF headgate_django_job" if is_postgres(using) else ""
+    claims = sorted(claims, key=lambda claim: claim.id)
+    step = rows_per_statement(using, len(_HELD))
+    found: dict[Held, str] = {}
+    for start in range(0, len(claims), step):
+        part = [_key(claim) for claim in claims[start : start + step]]
+        settled, params = rowset(using, "settled", _HELD, part)
+        rows = fetch(using, _LOCK.format(settled=settled, lock=clause), params)
+        found.update({(job_id, fence): fingerprint for job_id, fence, fingerprint in rows})
+    return found
 
 
 def is_one_statement(pairs: Sequence[Pair], using: str) -> bool:
     """Whether a single UPDATE of the jobs' own rows is all that is written: it needs no transaction around it."""
     if len(pairs) > rows_per_statement(using, len(_COLUMNS)):
         return False
-    return not any(to.state is State.DELETED or _leaves_attempt(to) for _, to in pairs)
+    return not any(
+        to.state is State.DELETED or _leaves_attempt(to) or quarantine.clears(claim, to) for claim, to in pairs
+    )
 
 
 def _update(pairs: Sequence[Pair], using: str) -> set[Held]:
@@ -121,9 +142,7 @@ def _error_columns(to: Settlement) -> tuple[str | None, str | None, str | None]:
 
 
 def _delete(pairs: Sequence[Pair], using: str) -> set[Held]:
-    settled, params = rowset(using, "settled", _HELD, [_key(claim) for claim, _ in pairs])
-    lock = "FOR UPDATE OF headgate_django_job" if is_postgres(using) else ""
-    held = set(fetch(using, _LOCK.format(settled=settled, lock=lock), params))
+    held = set(lock([claim for claim, _ in pairs], using))
     if held:
         delete_jobs(using, sorted(job_id for job_id, _ in held))
     return held

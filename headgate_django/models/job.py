@@ -11,7 +11,7 @@ from ulid import ULID
 
 from headgate_django.core.envelope import DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE, MAX_KEY_LENGTH
 from headgate_django.core.outcomes import RUN_EVENTS
-from headgate_django.core.states import STORED, TERMINAL, TRANSITIONS, Event, State, events_from, sources
+from headgate_django.core.states import STORED, TERMINAL, TRANSITIONS, WAITING, Event, State, events_from, sources
 from headgate_django.exceptions import IllegalTransition
 from headgate_django.models.fields import KeyField, MillisecondsField
 from headgate_django.models.store import execute, marks, write_transaction
@@ -19,6 +19,8 @@ from headgate_django.signals import job_died, job_transitioned, send_after_commi
 
 DEATHS = frozenset({State.ARCHIVED, State.QUARANTINED, State.UNDECODABLE})
 FENCED_EVENTS = RUN_EVENTS | {Event.ADMIT, Event.LOSE_LEASE}
+DEFERRED = tuple(state for state in State if state in WAITING - {State.AVAILABLE})
+"""States of jobs that wait for something before they are available."""
 _STEP = 500  # ids in one statement: no database's limit on parameters is met
 
 _STORED = [state.value for state in State if state in STORED]
@@ -170,6 +172,10 @@ class Job(models.Model):
             models.Index(
                 "scheduled_at_ms", "id",
                 name="headgate_job_due", condition=Q(state__in=[State.SCHEDULED.value, State.RETRYABLE.value]),
+            ),
+            models.Index(
+                "queue", "state",
+                name="headgate_job_deferred", condition=Q(state__in=[state.value for state in DEFERRED]),
             ),
             models.Index(
                 "lease_expires_at_ms", "id", name="headgate_job_leased", condition=Q(state=State.RUNNING.value)

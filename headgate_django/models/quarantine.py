@@ -1,10 +1,18 @@
-"""Content that has crashed workers."""
+"""Content that has crashed workers: suspected, and at the crash limit quarantined."""
 
 from __future__ import annotations
 
 from django.db import models
 
 from headgate_django.models.fields import KeyField, MillisecondsField
+
+
+class QuarantineQuerySet(models.QuerySet["Quarantine"]):
+    """Verbs over poison pills."""
+
+    def in_force(self) -> QuarantineQuerySet:
+        """Those whose content is refused; of the others the jobs are being given back."""
+        return self.filter(is_lifted=False)
 
 
 class Quarantine(models.Model):
@@ -19,14 +27,19 @@ class Quarantine(models.Model):
     canary_job_id = KeyField(
         max_length=255, default="", blank=True, help_text="The one job that may run, to see whether it is cured."
     )
+    is_lifted = models.BooleanField(
+        default=False, editable=False, help_text="The canary succeeded: the other jobs are being released."
+    )
     swept_to = KeyField(
         max_length=255,
         default="",
         blank=True,
         editable=False,
-        help_text="How far siblings were looked for.",
+        help_text="How far waiting siblings were looked for.",
     )
     is_swept = models.BooleanField(default=False, editable=False)
+
+    objects = QuarantineQuerySet.as_manager()
 
     class Meta:
         verbose_name_plural = "quarantine"
@@ -41,7 +54,8 @@ class Suspect(models.Model):
     """Content that was running when a worker was lost. All its jobs count together; success clears it."""
 
     fingerprint = KeyField(primary_key=True, max_length=32)
-    crash_count = models.PositiveIntegerField(default=0)
+    crash_count = models.PositiveIntegerField(default=0, help_text="Workers lost while they ran this content.")
+    worker_id = KeyField(max_length=255, default="", blank=True, help_text="The worker that was counted last.")
     seen_at_ms = MillisecondsField(instant=True)
 
     class Meta:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from headgate_django.core.states import State
 from headgate_django.duties import lease
 from headgate_django.duties.forget import forget_workers
+from headgate_django.duties.quarantine import FORGET_MS as SUSPECT_MS
 from headgate_django.duties.roster import BATCH, SWEEPS, Sweep, perform
-from headgate_django.models import Duty, Job, Worker
+from headgate_django.models import Duty, Job, Quarantine, Suspect, Worker
 from headgate_django.models.fleet import FORGET_MS
-from tests.support.builders import in_state, running
+from tests.support.builders import in_state, queued, running
 
 
 def test_the_first_claimant_holds_the_duty_and_the_second_is_refused(now):
@@ -52,9 +53,12 @@ def test_a_pass_of_a_duty_held_elsewhere_does_nothing(now):
     assert perform(Sweep("sweep", 1.0, lambda limit, using: 1 / 0), "w1", using="default") is None
 
 
-def test_the_roster_reclaims_evicts_and_forgets(now):
+def test_the_roster_reclaims_evicts_sweeps_and_forgets(now):
     job, _ = running(lease_ms=1_000)
-    done = in_state(State.COMPLETED, retention_ms=1_000)
+    poison = queued()
+    Quarantine.objects.create(fingerprint=poison.fingerprint, kind=poison.kind, reason="test", created_at_ms=1)
+    Suspect.objects.create(fingerprint="0" * 32, crash_count=1, seen_at_ms=now.at_ms - SUSPECT_MS)
+    in_state(State.COMPLETED, retention_ms=1_000)
     Worker.objects.using("default").beat(
         "gone", hostname="h", pid=1, version="0", queues={}, status="running", capacity=1
     )
@@ -63,10 +67,10 @@ def test_the_roster_reclaims_evicts_and_forgets(now):
     for sweep in SWEEPS:
         assert perform(sweep, "w1", using="default") == 1, sweep.name
 
-    job.refresh_from_db()
-    assert job.state == State.RETRYABLE
-    assert not Job.objects.filter(pk=done.pk).exists()
+    states = dict(Job.objects.values_list("pk", "state"))
+    assert states == {job.pk: State.RETRYABLE, poison.pk: State.QUARANTINED}
     assert Worker.objects.count() == 0
+    assert list(Suspect.objects.values_list("fingerprint", flat=True)) == [job.fingerprint]
 
 
 def test_a_worker_heard_of_lately_is_not_forgotten(now):

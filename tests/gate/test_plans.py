@@ -205,5 +205,5 @@ def drawn(watch: Watch) -> int:
     return sum(statement.rows if POSTGRES else statement.touched // STEPS_PER_ROW for statement in draws)
 
 
-STEPS_PER_ROW = 20
+STEPS_PER_ROW = 22
 """At least so many steps of SQLite's virtual machine for one drawn row."""

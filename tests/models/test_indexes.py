@@ -92,6 +92,7 @@ def test_enqueue_and_strict_ids_never_scan_jobs(crowded):
 
 def test_every_index_of_jobs_is_named_in_a_plan_test():
     # Ready and due jobs are the gate's: their tests are beside it.
-    named = {*SWEEPS, "headgate_job_terminal", "headgate_job_ready", "headgate_job_due"}
+    # What counts a capped queue is in tests/lifecycle/test_queue_full.py.
+    named = {*SWEEPS, "headgate_job_terminal", "headgate_job_ready", "headgate_job_due", "headgate_job_deferred"}
 
     assert {index.name for index in Job._meta.indexes} == named

@@ -1,0 +1,154 @@
+"""Poison pills: the crashes of all jobs of one content count together, up to quarantine; success clears them.
+
+Rows are locked in this order: the runs' own jobs, suspects, quarantines (each by fingerprint), and last the jobs
+that wait or are quarantined, which are never waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from headgate_django.core.outcomes import Claim, Settlement
+from headgate_django.core.states import Event, State
+from headgate_django.models.quarantine import Quarantine, Suspect
+from headgate_django.models.store import execute, fetch, rows_per_statement, rowset
+
+AT_LIMIT = "crash limit reached"
+CANARY_CRASHED = "its canary crashed"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Loss:
+    """A worker that was lost while it ran this content, and when the last of those runs had begun."""
+
+    fingerprint: str
+    worker_id: str
+    started_at_ms: int
+
+
+_COLUMNS = {"fingerprint": "text", "worker_id": "text", "started_at_ms": "bigint"}
+_COUNT = """
+WITH {lost}
+INSERT INTO headgate_django_suspect AS known (fingerprint, crash_count, worker_id, seen_at_ms)
+SELECT fingerprint, count(*), max(worker_id), %s FROM lost WHERE true GROUP BY fingerprint ORDER BY fingerprint
+ON CONFLICT (fingerprint) DO UPDATE
+SET crash_count = known.crash_count + (
+        SELECT count(*) FROM lost
+        WHERE lost.fingerprint = known.fingerprint
+          AND NOT (lost.worker_id = known.worker_id AND lost.started_at_ms <= known.seen_at_ms)
+    ),
+    worker_id = excluded.worker_id,
+    seen_at_ms = excluded.seen_at_ms
+RETURNING fingerprint, crash_count
+"""
+
+
+def count_crashes(lost: Iterable[tuple[str, Claim]], now_ms: int, using: str) -> dict[str, int]:
+    """Count lost leases, given as (fingerprint, claim); the crashes of each content since its last success.
+
+    Counted are lost workers, not lost leases: a worker that dies with ten jobs of one content, none of which may
+    be to blame, is one crash of it, also when its leases expire one after the other.
+    """
+    latest: dict[tuple[str, str], int] = {}
+    for fingerprint, claim in lost:
+        key = (fingerprint, claim.worker_id)
+        latest[key] = max(claim.started_at_ms, latest.get(key, 0))
+    losses = sorted(Loss(*key, started_at_ms) for key, started_at_ms in latest.items())
+    crashes: dict[str, int] = {}
+    for part in _parts(losses, using):
+        rows = [(loss.fingerprint, loss.worker_id, loss.started_at_ms) for loss in part]
+        table, params = rowset(using, "lost", _COLUMNS, rows)
+        crashes.update(fetch(using, _COUNT.format(lost=table), [*params, now_ms]))
+    return crashes
+
+
+def _parts(losses: Sequence[Loss], using: str) -> Iterable[Sequence[Loss]]:
+    step = rows_per_statement(using, len(_COLUMNS) + 1)
+    return (losses[start : start + step] for start in range(0, len(losses), step))
+
+
+def lock_quarantines(fingerprints: Collection[str], using: str) -> dict[str, Quarantine]:
+    """The rows of these contents, locked: no release of them can commit before this transaction does."""
+    if not fingerprints:
+        return {}
+    rows = Quarantine.objects.using(using).filter(fingerprint__in=fingerprints)
+    return {row.fingerprint: row for row in rows.order_by("fingerprint").select_for_update()}
+
+
+def condemn(
+    ended: Sequence[tuple[str, Claim, Settlement]],
+    crashes: Mapping[str, int],
+    known: Mapping[str, Quarantine],
+    now_ms: int,
+    using: str,
+) -> None:
+    """Write down the content of lost runs that were quarantined, given with their fingerprints.
+
+    ``known`` is what ``lock_quarantines`` found. A canary that crashed is none any more.
+    """
+    rows: dict[str, Quarantine] = {}
+    for fingerprint, claim, to in ended:
+        if to.state is not State.QUARANTINED:
+            continue
+        row = rows.get(fingerprint) or known.get(fingerprint)
+        if row is None or row.is_lifted:
+            row = Quarantine(
+                fingerprint=fingerprint,
+                kind=claim.kind,
+                reason=AT_LIMIT,
+                sample_job_id=claim.id,
+                created_at_ms=now_ms,
+            )
+        if row.canary_job_id == claim.id:
+            row.canary_job_id, row.reason = "", CANARY_CRASHED
+        row.crash_count = max(row.crash_count, crashes[fingerprint])
+        rows[fingerprint] = row
+    # An upsert, because somebody may have written the row by hand meanwhile.
+    Quarantine.objects.using(using).bulk_create(
+        [rows[fingerprint] for fingerprint in sorted(rows)],
+        update_conflicts=True,
+        unique_fields=["fingerprint"],
+        update_fields=[field.name for field in Quarantine._meta.fields if not field.primary_key],
+    )
+
+
+def clears(claim: Claim, to: Settlement) -> bool:
+    """Whether this end of a run, if its lease still holds, speaks for its content."""
+    return to.event is Event.SUCCEED and bool(claim.suspect)
+
+
+def clear(claims: Sequence[Claim], using: str) -> None:
+    """Forget the crashes of content that has succeeded; a canary among the claims lifts the quarantine.
+
+    Its jobs are given back by a duty, in batches.
+    """
+    fingerprints = sorted({claim.suspect for claim in claims})
+    suspects = Suspect.objects.using(using).filter(fingerprint__in=fingerprints)
+    list(suspects.order_by("fingerprint").select_for_update())
+    suspects.delete()
+    canaries = (
+        Quarantine.objects.using(using)
+        .in_force()
+        .filter(fingerprint__in=fingerprints, canary_job_id__in=[claim.id for claim in claims])
+    )
+    cured = list(canaries.order_by("fingerprint").select_for_update().values_list("fingerprint", flat=True))
+    if cured:
+        Quarantine.objects.using(using).filter(fingerprint__in=cured).update(is_lifted=True)
+
+
+def forget_suspects(*, before_ms: int, limit: int, using: str) -> int:
+    """Delete up to ``limit`` suspects not seen since ``before_ms``, unless they are quarantined; how many."""
+    return execute(
+        using,
+        """
+        DELETE FROM headgate_django_suspect WHERE seen_at_ms < %s AND fingerprint IN (
+            SELECT suspect.fingerprint FROM headgate_django_suspect suspect
+            WHERE suspect.seen_at_ms < %s AND NOT EXISTS (
+                SELECT 1 FROM headgate_django_quarantine poison WHERE poison.fingerprint = suspect.fingerprint
+            )
+            ORDER BY suspect.seen_at_ms LIMIT %s
+        )
+        """,
+        [before_ms, before_ms, limit],
+    )
