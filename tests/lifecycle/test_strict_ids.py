@@ -179,6 +179,25 @@ def test_inside_the_callers_transaction_a_lost_race_undoes_only_the_enqueue():
     assert set(Job.objects.values_list("pk", flat=True)) == {"order-42", "mine-alone", "other"}
 
 
+@racing
+@committing
+def test_a_job_that_is_deleted_while_it_is_replayed_is_stored_anew(now):
+    job = in_state(State.ARCHIVED, id="order-42", arguments={"order": 42})
+    fetched = []
+
+    def delete_before_the_read(execute: Any, sql: str, *rest: Any) -> Any:
+        if sql.startswith('SELECT "headgate_django_job"') and not fetched:
+            fetched.append(Running(lambda: discard(Job.objects.filter(pk=job.pk))).result())
+        return execute(sql, *rest)
+
+    with connection.execute_wrapper(delete_before_the_read):
+        [stored] = enqueue([replace(MINE, queue=job.queue)])
+
+    assert fetched == [1]
+    assert (stored.pk, stored.state) == ("order-42", State.AVAILABLE)
+    assert Job.objects.get().state == State.AVAILABLE
+
+
 @committing
 def test_two_batches_with_the_same_ids_in_other_order_never_wait_for_each_other_in_a_circle():
     batch = [EnvelopeFactory(id=f"id-{number:03}", arguments={"n": number}) for number in range(300)]
