@@ -53,15 +53,15 @@ def test_quarantined_jobs_in_front_do_not_hide_the_work_behind(now, admit):
 
 def test_expired_jobs_in_all_of_many_partitions_are_worked_off_in_bounded_admits(now):
     load(
-        Backlog(count=20_000, partitions=100, partition="p", deadline_ms=PAST, priority=9),
-        Backlog(count=100, prefix="good", partitions=100, partition="p"),
+        Backlog(count=5_000, partitions=50, partition="p", deadline_ms=PAST, priority=9),
+        Backlog(count=50, prefix="good", partitions=50, partition="p"),
     )
     gate = Gate("w1")
 
-    claims = [claim for _ in range(8) for claim in gate.admit(20)]
+    claims = [claim for _ in range(5) for claim in gate.admit(20)]
 
     assert {claim.id[:4] for claim in claims} == {"good"}
-    assert len(claims) >= 60
+    assert len(claims) == 50
 
 
 def test_a_share_goes_to_the_best_of_many_rate_classes_in_order(now, admit):
