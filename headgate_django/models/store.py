@@ -168,8 +168,8 @@ def rowset(
 ) -> tuple[str, list[Any]]:
     """``name (columns…) AS (…)`` for a WITH clause, and its parameters: values handed to the database as a table.
 
-    ``columns`` maps each column to its SQL type. On PostgreSQL the values travel as one array a column, so that the
-    statement's text does not depend on their number.
+    ``columns`` maps each column to its SQL type. On PostgreSQL the values travel as one array a column, so that
+    the statement's text does not depend on their number.
     """
     head = f"{name} ({', '.join(columns)}) AS"
     if is_postgres(using):
