@@ -132,6 +132,7 @@ def hostile():
     queued(id=SCRIPT + "3", **places)
     content = quarantined(id=SCRIPT + "4", **{**places, "arguments": {"other": SCRIPT}}).fingerprint
     Quarantine.objects.filter(pk=content).update(reason=SCRIPT, sample_job_id=SCRIPT + "4")
+    queued(id="<b>4", queue="<b>q", partition_key="<b>p")  # short enough to be shown in full
     Queue.objects.create(name=SCRIPT, paused=True)
     Partition.objects.create(queue=SCRIPT, key=SCRIPT)
     Worker.objects.create(
