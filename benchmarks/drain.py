@@ -1,8 +1,8 @@
 """How close one worker process comes to a bare SQL loop.
 
 No-op jobs are drained by a real ``headgate_worker --threads 10 --burst`` and, in the same run and on the same
-table, by a loop of hand-written SQL with the same batch size. Both are timed by the rows' own times, from the first
-claim to the last end, and only their ratio means something.
+table, by a loop of hand-written SQL with the same batch size. Both are timed by the rows' own times, from the
+first claim to the last end, and only their ratio means something.
 
     python -m benchmarks.drain [--jobs 10000] [--rounds 3]
 """
