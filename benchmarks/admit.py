@@ -1,7 +1,8 @@
 """Does an admit cost more when more jobs wait?
 
 Median times of rounds of admit and ack at a small and at a large backlog, in one run, on a database of their own
-that is removed afterwards; and what a round touched: buffers on PostgreSQL, steps of the virtual machine on SQLite.
+that is removed afterwards; and what a round touched: buffers on PostgreSQL, steps of the virtual machine on
+SQLite.
 Only the ratios mean something: the large backlog should cost at most twice the small one.
 
     python -m benchmarks.admit                    # SQLite, in a temporary file

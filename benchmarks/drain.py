@@ -1,8 +1,8 @@
 """How close one worker process comes to a bare SQL loop.
 
-No-op jobs are drained by a real ``headgate_worker --threads 10 --burst`` and, in the same run and on the same table,
-by a loop of hand-written SQL with the same batch size. Both are timed by the rows' own times, from the first
-claim to the last end, and only their ratio means something.
+No-op jobs are drained by a real ``headgate_worker --threads 10 --burst`` and, in the same run and on the same
+table, by a loop of hand-written SQL with the same batch size. Both are timed by the rows' own times, from the
+first claim to the last end, and only their ratio means something.
 
     python -m benchmarks.drain [--jobs 10000] [--rounds 3]
 """
@@ -26,7 +26,6 @@ from django.db import connection
 
 from benchmarks.noop.jobs import noop
 from headgate_django import enqueue_many
-from headgate_django.models import Job
 
 BATCH = 10
 CLAIM = """
@@ -48,7 +47,11 @@ SET state = 'completed', lease_id = '', lease_expires_at_ms = NULL,
     finalized_at_ms = (EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::bigint
 WHERE id = ANY(%s) AND state = 'running' AND lease_id = 'loop'
 """
-SPAN = "SELECT count(*), max(finalized_at_ms) - min(attempted_at_ms) FROM headgate_django_job WHERE state = 'completed'"
+SPAN = """
+SELECT count(*), max(finalized_at_ms) - min(attempted_at_ms)
+FROM headgate_django_job
+WHERE state = 'completed'
+"""
 
 
 def fill(jobs: int) -> None:

@@ -16,8 +16,9 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from headgate_django.admin.filters import label
+from headgate_django.admin.words import STATES
 from headgate_django.core.durations import from_ms
+from headgate_django.core.states import State
 
 MAX_SHOWN = 32
 EMPTY = "-"
@@ -35,7 +36,7 @@ def key(value: str, shown: int = MAX_SHOWN) -> SafeString:
 
 def state(value: str) -> SafeString:
     """A state as a badge."""
-    return format_html('<span class="headgate-state headgate-state-{}">{}</span>', value, label(value))
+    return format_html('<span class="headgate-state headgate-state-{}">{}</span>', value, STATES[State(value)])
 
 
 def error(error_class: str, summary: str, shown: int = 80) -> str:

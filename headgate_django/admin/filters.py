@@ -11,6 +11,7 @@ from django.db.models.expressions import RawSQL
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
+from headgate_django.admin.words import STATES
 from headgate_django.control.backlog import DUE, MAX_QUEUES, queues_with_work
 from headgate_django.control.window import window
 from headgate_django.core.states import STORED, TERMINAL, State
@@ -20,11 +21,6 @@ from headgate_django.models.store import alias, literals
 
 HOUR = 3_600_000
 PERIODS = {"hour": HOUR, "day": 24 * HOUR, "week": 7 * 24 * HOUR}
-
-
-def label(state: str) -> Any:
-    """The state as people read it."""
-    return _(state.capitalize())
 
 
 def standing(jobs: QuerySet[Any], state: State) -> QuerySet[Any]:
@@ -70,7 +66,7 @@ class StateFilter(ScreenFilter):
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
         """All stored states."""
-        return [(state.value, label(state)) for state in State if state in STORED]
+        return [(state.value, STATES[state]) for state in State if state in STORED]
 
     def queryset(self, request: HttpRequest, queryset: Any) -> Any:
         """The jobs that stand there."""

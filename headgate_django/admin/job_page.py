@@ -116,7 +116,7 @@ class JobPageAdmin(ReadOnlyAdmin, OperationsAdmin):
             "reveal_url": self._url("reveal", job.pk) if allowed(request.user, REVEAL_PERMISSION) else "",
             "same_error_url": self._same_error(job),
             "quarantine_url": self._quarantine(request, job),
-            "history_url": self._url("history", job.pk),
+            "history_url": self._url("history", job.pk) if allowed(request.user, "view_job") else "",
         }
 
     def _possible(self, request: HttpRequest, job: Job) -> list[Operation]:

@@ -73,7 +73,8 @@ def _of_jobs(verb: Verb) -> Callable[[Selection], Preview]:
 
 def _of_contents(selection: Selection) -> Preview:
     rows = Quarantine.objects.using(selection.using).filter(pk__in=selection.ids[:MAX_LINES])
-    lines = [(str(row), siblings(row.pk, selection.using)["quarantined"]) for row in rows]
+    found = siblings([row.pk for row in rows], selection.using)
+    lines = [(str(row), found[row.pk].quarantined) for row in rows]
     return Preview(
         ready=len(selection.ids), others={}, lines=lines, more_lines=max(0, len(selection.ids) - MAX_LINES)
     )

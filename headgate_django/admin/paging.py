@@ -1,4 +1,4 @@
-"""Pages of huge tables: bounded counts, an order that an index supports, and a way past the last page."""
+"""Pages of huge tables: bounded counts, and a way past the last page."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from django.conf import settings
 from django.contrib.admin.views.main import PAGE_VAR, ChangeList
 from django.core.paginator import Paginator
-from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from headgate_django.control.backlog import MAX_COUNT
@@ -41,18 +40,14 @@ class BoundedPaginator(AnyPaginator):
         return AtLeast(self.bound) if number > self.bound else number
 
 
-class OrderedChangeList(ChangeList):
-    """Keeps the screen's order: a click or a parameter cannot ask for a sort that no index supports."""
+class ScreenChangeList(ChangeList):
+    """Reads a page at once, lets the screen complete it, and finds the way past the last one."""
 
     beyond = ""
     """The query string of the rows behind this page, where there are more than the pages show."""
 
-    def get_ordering(self, request: HttpRequest, queryset: QuerySet[Any]) -> list[Any]:
-        """The screen's."""
-        return list(self.model_admin.get_ordering(request))
-
     def get_results(self, request: HttpRequest) -> None:
-        """As Django's, read at once, and completed by the screen."""
+        """As Django's; then what the screen adds."""
         super().get_results(request)
         self.result_list = list(self.result_list)
         screen: Any = self.model_admin

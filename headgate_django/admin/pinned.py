@@ -10,7 +10,7 @@ from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
-from headgate_django.admin.paging import BoundedPaginator, OrderedChangeList
+from headgate_django.admin.paging import BoundedPaginator, ScreenChangeList
 from headgate_django.models.store import alias
 
 if TYPE_CHECKING:
@@ -55,9 +55,9 @@ class PinnedAdmin(ModelAdmin):
         rows: QuerySet[Any] = self.model._default_manager.using(alias())
         return rows.order_by(*self.get_ordering(request))
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[OrderedChangeList]:
-        """A list that keeps the screen's order, which an index supports."""
-        return OrderedChangeList
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ScreenChangeList]:
+        """A list that the screen completes."""
+        return ScreenChangeList
 
     def keyset(self, request: HttpRequest) -> str:
         """The lookup that continues behind a row of the list, such as ``id__lt``; empty when there is none."""

@@ -13,7 +13,7 @@ from headgate_django.admin import columns
 from headgate_django.admin.confirm import OperationsAdmin, list_actions
 from headgate_django.admin.operations import RELEASE_CONTENTS
 from headgate_django.admin.pinned import ReadOnlyAdmin
-from headgate_django.control.backlog import siblings
+from headgate_django.control.backlog import Siblings, siblings
 from headgate_django.models.quarantine import Quarantine
 from headgate_django.models.store import alias
 
@@ -62,9 +62,15 @@ class QuarantineAdmin(ReadOnlyAdmin, OperationsAdmin):
     @admin.display(description=_("waiting jobs"))
     def waiting(self, row: Quarantine) -> str:
         """Jobs with this content that wait and would be quarantined."""
-        return str(siblings(row.pk, alias())["waiting"])
+        return str(_siblings(row).waiting)
 
     @admin.display(description=_("quarantined jobs"))
     def quarantined(self, row: Quarantine) -> str:
         """Jobs with this content that a release would free."""
-        return str(siblings(row.pk, alias())["quarantined"])
+        return str(_siblings(row).quarantined)
+
+
+def _siblings(row: Any) -> Siblings:
+    if not hasattr(row, "siblings"):
+        row.siblings = siblings([row.pk], alias())[row.pk]
+    return row.siblings  # type: ignore[no-any-return]

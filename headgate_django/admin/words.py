@@ -1,4 +1,4 @@
-"""Reports in the operator's language."""
+"""States and reports in the operator's language."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from django.contrib import messages
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from headgate_django.admin.filters import label
 from headgate_django.control.report import (
     ALREADY_PAUSED,
     ATTEMPTS_AT_LIMIT,
@@ -21,7 +20,20 @@ from headgate_django.control.report import (
     NOT_PAUSED,
     Report,
 )
+from headgate_django.core.states import State
 
+STATES = {
+    State.PENDING: _("Pending"),
+    State.SCHEDULED: _("Scheduled"),
+    State.AVAILABLE: _("Available"),
+    State.RUNNING: _("Running"),
+    State.RETRYABLE: _("Retryable"),
+    State.COMPLETED: _("Completed"),
+    State.ARCHIVED: _("Archived"),
+    State.CANCELLED: _("Cancelled"),
+    State.QUARANTINED: _("Quarantined"),
+    State.UNDECODABLE: _("Undecodable"),
+}
 REASONS = {
     GONE: _("no longer there"),
     CONTENT_QUARANTINED: _("content is quarantined, release it first"),
@@ -36,7 +48,7 @@ REASONS = {
 
 def reason(code: str) -> str:
     """Why something was skipped or refused: one of our reasons, or the state it was in."""
-    return str(REASONS[code]) if code in REASONS else str(label(code)).lower()
+    return str(REASONS[code]) if code in REASONS else str(STATES[State(code)]).lower()
 
 
 def reasons(counts: Mapping[str, int]) -> str:

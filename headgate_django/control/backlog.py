@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.db.models import Count as Counted
+
 from headgate_django.control.window import window
 from headgate_django.core.states import WAITING, Event, State, sources
 from headgate_django.models import clock
-from headgate_django.models.job import Job
+from headgate_django.models.job import Job, JobQuerySet
 from headgate_django.models.store import fetch, literals
 
 MAX_COUNT = 10_000
@@ -39,6 +41,14 @@ class Backlog:
 
     counts: dict[State, Count] = field(default_factory=dict)
     oldest_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Siblings:
+    """The jobs of one content."""
+
+    waiting: Count
+    quarantined: Count
 
 
 _KNOWN = f"""
@@ -116,14 +126,21 @@ def backlogs(queues: Sequence[str], using: str) -> dict[str, Backlog]:
     return found
 
 
-def siblings(fingerprint: str, using: str) -> dict[str, Count]:
-    """Jobs of the same content that wait, and that are quarantined, among the newest of each."""
-    jobs = Job.objects.using(using).filter(fingerprint=fingerprint)
-    selections = {
-        "waiting": jobs.filter(window(using), state__in=WAITING),
-        "quarantined": jobs.in_state(State.QUARANTINED).filter(window(using, State.QUARANTINED)),
+def siblings(fingerprints: Sequence[str], using: str) -> dict[str, Siblings]:
+    """Jobs of each content that wait, and that are quarantined, among the newest of each; in four statements."""
+    jobs = Job.objects.using(using).filter(fingerprint__in=fingerprints)
+    newest, last = window(using), window(using, State.QUARANTINED)
+    waiting = _by_content(jobs.filter(newest, state__in=WAITING))
+    quarantined = _by_content(jobs.in_state(State.QUARANTINED).filter(last))
+    return {
+        one: Siblings(Count(waiting.get(one, 0), bool(newest)), Count(quarantined.get(one, 0), bool(last)))
+        for one in fingerprints
     }
-    return {name: _bounded(chosen[: MAX_COUNT + 1].count()) for name, chosen in selections.items()}
+
+
+def _by_content(jobs: JobQuerySet) -> dict[str, int]:
+    rows = jobs.order_by().values_list("fingerprint").annotate(count=Counted("pk"))
+    return dict(rows)
 
 
 def _spread(rows: list[tuple[Any, ...]], states: tuple[State, ...], found: dict[str, Backlog]) -> None:

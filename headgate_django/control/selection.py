@@ -67,7 +67,7 @@ def census(selection: Selection) -> Census:
     return Census(kinds=dict(kinds.most_common()), states=dict(states.most_common()))
 
 
-def batches(ids: Sequence[str], size: int = BATCH) -> Iterator[Sequence[str]]:
+def batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
     """The ids in slices of one transaction each."""
-    for start in range(0, len(ids), size):
-        yield ids[start : start + size]
+    for start in range(0, len(ids), BATCH):
+        yield ids[start : start + BATCH]

@@ -12,9 +12,11 @@ def cancel(jobs: JobQuerySet) -> int:
 
     A running one loses its lease: the handler learns of it at the next renewal, and its late ack is refused.
     """
+    jobs = jobs.for_write()
     return jobs.transition(Event.CANCEL, now_ms=clock.now_ms(jobs.db))
 
 
 def discard(jobs: JobQuerySet) -> int:
     """Delete the selected finished jobs with their payloads and attempts; how many."""
-    return jobs.finished().transition(Event.DISCARD, now_ms=clock.now_ms(jobs.db))
+    jobs = jobs.for_write().finished()
+    return jobs.transition(Event.DISCARD, now_ms=clock.now_ms(jobs.db))

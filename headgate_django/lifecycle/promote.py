@@ -11,6 +11,7 @@ from headgate_django.models.store import write_transaction
 
 def promote(jobs: JobQuerySet) -> int:
     """Make the selected scheduled, pending and retryable jobs available now; how many."""
+    jobs = jobs.for_write()
     using = jobs.db
     with write_transaction(using):
         now_ms = clock.now_ms(using)

@@ -27,6 +27,7 @@ def redrive(jobs: JobQuerySet, *, extra_attempts: int = 0) -> int:
     """
     if type(extra_attempts) is not int or not 0 <= extra_attempts <= MAX_EXTRA_ATTEMPTS:
         raise InvalidJob("extra_attempts", f"must be between 0 and {MAX_EXTRA_ATTEMPTS}, not {extra_attempts!r}")
+    jobs = jobs.for_write()
     using = jobs.db
     with write_transaction(using):
         now_ms = clock.now_ms(using)

@@ -65,6 +65,7 @@ def release_jobs(jobs: JobQuerySet) -> int:
 
     What the quarantine counted starts again at 0; otherwise the next crash would quarantine at once.
     """
+    jobs = jobs.for_write()
     using = jobs.db
     with write_transaction(using):
         now_ms = clock.now_ms(using)

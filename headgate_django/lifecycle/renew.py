@@ -8,7 +8,15 @@ from headgate_django.core.outcomes import Claim
 from headgate_django.core.states import State
 from headgate_django.lifecycle.settle import Held
 from headgate_django.models import clock
-from headgate_django.models.store import alias, fetch, retrying_locked, rows_per_statement, rowset, unindexed
+from headgate_django.models.store import (
+    alias,
+    fetch,
+    one_by_one,
+    retrying_locked,
+    rows_per_statement,
+    rowset,
+    unindexed,
+)
 
 
 def renew(claims: Sequence[Claim], lease_ms: int, *, using: str = "") -> list[Claim]:
@@ -31,7 +39,7 @@ WITH {{held}}
 UPDATE headgate_django_job
 SET lease_expires_at_ms = {{now}} + %s
 FROM held
-WHERE headgate_django_job.id = held.id
+WHERE {{same_id}}
   AND {unindexed("headgate_django_job.state")} = '{State.RUNNING}'
   AND headgate_django_job.lease_id = held.lease_id
   AND headgate_django_job.fence = held.fence
@@ -41,5 +49,7 @@ RETURNING headgate_django_job.id, headgate_django_job.fence
 
 def _extend(claims: Sequence[Claim], lease_ms: int, using: str) -> set[Held]:
     held, params = rowset(using, "held", _HELD, [(claim.id, claim.lease_id, claim.fence) for claim in claims])
-    sql = _EXTEND.format(held=held, now=clock.now_sql(using))
+    sql = _EXTEND.format(
+        held=held, same_id=one_by_one(using, "headgate_django_job.id", "held.id"), now=clock.now_sql(using)
+    )
     return retrying_locked(using, lambda: set(fetch(using, sql, [*params, lease_ms])))

@@ -14,7 +14,15 @@ from headgate_django.lifecycle import quarantine
 from headgate_django.models import clock
 from headgate_django.models.attempt import Attempt
 from headgate_django.models.job import announce, delete_jobs
-from headgate_django.models.store import fetch, is_postgres, literals, rows_per_statement, rowset, unindexed
+from headgate_django.models.store import (
+    fetch,
+    is_postgres,
+    literals,
+    one_by_one,
+    rows_per_statement,
+    rowset,
+    unindexed,
+)
 
 SILENT = frozenset({Event.SUCCEED, Event.SNOOZE, Event.RATE_LIMIT, Event.REVOKE})
 """Events that leave no Attempt row unless HEADGATE["KEEP_ATTEMPTS"] is "all"."""
@@ -39,7 +47,7 @@ _COLUMNS = {
     "error_group": "text",
 }
 _STILL_HELD = f"""
-WHERE headgate_django_job.id = settled.id
+WHERE {{same_id}}
   AND {unindexed("headgate_django_job.state")} = '{State.RUNNING}'
   AND headgate_django_job.lease_id = settled.lease_id
   AND headgate_django_job.fence = settled.fence
@@ -123,7 +131,13 @@ def is_one_statement(pairs: Sequence[Pair], using: str) -> bool:
 def _update(pairs: Sequence[Pair], using: str) -> set[Held]:
     rows = [(*_key(claim), *_state_columns(to), *_error_columns(to)) for claim, to in pairs]
     settled, params = rowset(using, "settled", _COLUMNS, rows)
-    return set(fetch(using, _UPDATE.format(settled=settled, now=clock.now_sql(using)), params))
+    return set(
+        fetch(using, _UPDATE.format(settled=settled, same_id=_same_id(using), now=clock.now_sql(using)), params)
+    )
+
+
+def _same_id(using: str) -> str:
+    return one_by_one(using, "headgate_django_job.id", "settled.id")
 
 
 def _key(claim: Claim) -> tuple[str, str, int]:

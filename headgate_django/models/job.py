@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from django.db import models
+from django.db import models, router
 from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 from ulid import ULID
@@ -14,7 +14,7 @@ from headgate_django.core.outcomes import RUN_EVENTS
 from headgate_django.core.states import STORED, TERMINAL, TRANSITIONS, WAITING, Event, State, events_from, sources
 from headgate_django.exceptions import IllegalTransition
 from headgate_django.models.fields import KeyField, MillisecondsField
-from headgate_django.models.store import execute, marks, write_transaction
+from headgate_django.models.store import alias, execute, marks, write_transaction
 from headgate_django.signals import job_died, job_transitioned, send_after_commit
 
 DEATHS = frozenset({State.ARCHIVED, State.QUARANTINED, State.UNDECODABLE})
@@ -46,6 +46,10 @@ class JobQuerySet(models.QuerySet["Job"]):
         """Jobs in a terminal state."""
         return self.in_state(*TERMINAL)
 
+    def for_write(self) -> JobQuerySet:
+        """The same selection on the database that holds the queue: a replica must not decide what is written."""
+        return self.using(self._db or alias())  # type: ignore[attr-defined]
+
     def transition(self, event: Event, *, now_ms: int, condition: bool = False, **changes: Any) -> int:
         """Apply ``event`` to the selected jobs that stand where it may happen; how many it moved.
 
@@ -55,16 +59,17 @@ class JobQuerySet(models.QuerySet["Job"]):
         """
         if event in FENCED_EVENTS:
             raise IllegalTransition("(selection)", "any state", event, "it is written under a lease: use ack")
-        with write_transaction(self.db):
+        jobs = self.for_write()
+        with write_transaction(jobs.db):
             # Rows are locked in the order of their ids, and the ids are fixed, before they are used.
-            locked = self.filter(state__in=sources(event)).order_by("pk").select_for_update()
+            locked = jobs.filter(state__in=sources(event)).order_by("pk").select_for_update()
             moving: dict[State, list[str]] = {}
             for job_id, origin in locked.values_list("pk", "state"):
                 row = TRANSITIONS[State(origin), event]
                 moving.setdefault(row.resolve(condition), []).append(job_id)
             for state, ids in moving.items():
-                self._enter(event, state, ids, _columns(state, now_ms) | changes)
-                announce(ids, event, state, using=self.db)
+                jobs._enter(event, state, ids, _columns(state, now_ms) | changes)
+                announce(ids, event, state, using=jobs.db)
             return sum(map(len, moving.values()))
 
     transition.alters_data = True  # type: ignore[attr-defined]
@@ -98,7 +103,7 @@ class JobQuerySet(models.QuerySet["Job"]):
 
     def delete(self) -> tuple[int, dict[str, int]]:
         """As Django's, but refused, before any statement of it, if a selected job has not ended."""
-        alive = self.order_by().exclude(state__in=_TERMINAL).values_list("pk", "state").first()
+        alive = self.for_write().order_by().exclude(state__in=_TERMINAL).values_list("pk", "state").first()
         if alive is not None:
             raise IllegalTransition(*alive, "delete()", _possible(alive[1]))
         return super().delete()
@@ -223,7 +228,7 @@ class Job(models.Model):
 
     def transition(self, event: Event, *, now_ms: int, **changes: Any) -> None:
         """Apply ``event`` to this row. Raises IllegalTransition, and changes nothing, when the law forbids it."""
-        using = self._state.db or Job.objects.db
+        using = router.db_for_write(type(self), instance=self)
         rows = Job.objects.using(using).filter(pk=self.pk)
         if event in FENCED_EVENTS or not rows.transition(event, now_ms=now_ms, **changes):
             stored = rows.values_list("state", flat=True).first() or State.DELETED
@@ -233,7 +238,8 @@ class Job(models.Model):
 
     def delete(self, using: Any = None, keep_parents: bool = False) -> tuple[int, dict[str, int]]:
         """As Django's, but refused if the job has not ended."""
-        return type(self)._base_manager.using(using or self._state.db).filter(pk=self.pk).delete()
+        using = using or router.db_for_write(type(self), instance=self)
+        return Job.objects.using(using).filter(pk=self.pk).delete()
 
 
 def delete_jobs(using: str, ids: list[str]) -> None:

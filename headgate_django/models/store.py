@@ -143,6 +143,15 @@ def unindexed(column: str) -> str:
     return f"COALESCE({column}, '')"
 
 
+def one_by_one(using: str, key: str, value: str) -> str:
+    """``key = value``, for an UPDATE joined to rows in the order of their keys.
+
+    On PostgreSQL no hash or merge join fits this form, so that the rows are looked up, and locked, in that order;
+    only in a table of a few hundred rows may the planner go the other way round.
+    """
+    return f"{key} = ANY(ARRAY[{value}])" if is_postgres(using) else f"{key} = {value}"
+
+
 def indexed_by(using: str, index: str) -> str:
     """The clause after a table that fixes its index, where a planner without statistics (SQLite) errs."""
     return f"INDEXED BY {index}" if connections[using].vendor == "sqlite" else ""

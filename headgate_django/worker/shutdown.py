@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from types import FrameType
+from typing import Any
 
 SIGNALS = ("SIGTERM", "SIGINT")
 
@@ -19,6 +20,7 @@ class Shutdown:
         self._wake = wake
         self._requested_at: float | None = None
         self._forced = False
+        self._replaced: dict[int, Any] = {}
 
     @property
     def requested(self) -> bool:
@@ -61,7 +63,12 @@ class Shutdown:
         for name in SIGNALS:
             number = getattr(signal, name, None)
             if number is not None:
-                signal.signal(number, self._on_signal)
+                self._replaced[number] = signal.signal(number, self._on_signal)
+
+    def uninstall(self) -> None:
+        """Give the signals back: a worker may have run inside another program, such as a test."""
+        while self._replaced:
+            signal.signal(*self._replaced.popitem())
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self.request()

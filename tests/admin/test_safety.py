@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from html import unescape
+from urllib.parse import unquote
 
 import pytest
 from django.contrib.admin.utils import quote
@@ -44,16 +46,14 @@ def crawl(client):
             continue
         seen[url] = page = client.get(url)
         assert page.status_code in (200, 302), (url, page.status_code)
-        for link in re.findall(r'href="([^"#]*)"', page.content.decode()):
-            link = link.replace("&amp;", "&")
+        for link in map(unescape, re.findall(r'href="([^"]*)"', page.content.decode())):
             target = url.partition("?")[0] + link if link.startswith("?") else link
-            if target.startswith(BASE) and target.count("=") < 3:
+            if target.startswith(BASE) and target.count("=") < 2:
                 waiting.append(target)
     return seen
 
 
-@pytest.mark.parametrize("method", ["get", "head"])
-def test_a_crawler_with_every_right_changes_nothing(method, everything, admin_user):
+def test_a_crawler_with_every_right_changes_nothing(everything, admin_user):
     client = client_of(admin_user)
     writes = []
 
@@ -62,12 +62,12 @@ def test_a_crawler_with_every_right_changes_nothing(method, everything, admin_us
             writes.append(sql)
         return execute(sql, params, many, context)
 
-    urls = crawl(client)
     with connection.execute_wrapper(record):
+        urls = crawl(client)
         for url in urls:
-            getattr(client, method)(url)
+            client.head(url)
 
-    assert len(urls) > 60
+    assert len(urls) > 50
     assert writes == []
 
 
@@ -132,6 +132,7 @@ def hostile():
     queued(id=SCRIPT + "3", **places)
     content = quarantined(id=SCRIPT + "4", **{**places, "arguments": {"other": SCRIPT}}).fingerprint
     Quarantine.objects.filter(pk=content).update(reason=SCRIPT, sample_job_id=SCRIPT + "4")
+    queued(id="<b>4", queue="<b>q", partition_key="<b>p")  # short enough to be shown in full
     Queue.objects.create(name=SCRIPT, paused=True)
     Partition.objects.create(queue=SCRIPT, key=SCRIPT)
     Worker.objects.create(
@@ -161,7 +162,8 @@ def test_stored_markup_is_text_on_every_page(now, admin_user):
 
     pages = crawl(client)
 
-    assert len(pages) > 30
+    for dead_or_alive in Job.objects.all():
+        assert f"{BASE}job/{quote(dead_or_alive.pk)}/change/" in map(unquote, pages)
     for page in pages.values():
         if page.status_code == 200:
             assert_harmless(page)

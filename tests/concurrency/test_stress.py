@@ -93,7 +93,11 @@ def some(rng: Random, count: int) -> list[str]:
 
 
 def run_all(now: Any, cancelled_at_once: int) -> Tally:
-    load(Backlog(count=JOBS, partitions=5, partition="p", at_ms=now.at_ms - 10**9))
+    load(
+        Backlog(count=JOBS, partitions=5, partition="p", at_ms=now.at_ms - 10**9),
+        # Of a table of a few hundred rows the planner makes what it likes.
+        Backlog(count=5_000, prefix="history", state=State.COMPLETED, at_ms=now.at_ms, payloads=False),
+    )
     tally = Tally()
 
     def watched(call: Callable[[], None]) -> Callable[[], None]:
@@ -114,21 +118,16 @@ def assert_the_law(tally: Tally) -> None:
     assert set(tally.claimed.values()) == {1}, "a fence was given twice"
     assert set(tally.ended.values()) <= {1}, "a run ended twice"
     assert tally.ended.keys() <= tally.claimed.keys()
-    fences = dict(Job.objects.values_list("id", "fence"))
-    assert Counter(job_id for job_id, _ in tally.claimed) == {key: fence for key, fence in fences.items() if fence}
-    stored = set(Job.objects.values_list("state", flat=True))
+    jobs = Job.objects.filter(id__startswith="b")
+    fences = {job_id: fence for job_id, fence in jobs.values_list("id", "fence") if fence}
+    assert Counter(job_id for job_id, _ in tally.claimed) == fences
+    stored = set(jobs.values_list("state", flat=True))
     assert stored <= TERMINAL | {State.AVAILABLE, State.RUNNING, State.SCHEDULED, State.RETRYABLE}
 
 
-def test_all_verbs_at_once_keep_the_law_and_never_deadlock(now):
-    tally = run_all(now, cancelled_at_once=1)
+@pytest.mark.parametrize("cancelled_at_once", [1, 30])
+def test_all_verbs_at_once_keep_the_law_and_never_deadlock(now, cancelled_at_once: int):
+    tally = run_all(now, cancelled_at_once)
 
     assert tally.deadlocks == []
-    assert_the_law(tally)
-
-
-def test_cancelling_many_running_jobs_at_once_keeps_the_law(now):
-    """The database may find a deadlock here: a worker locks the rows it ends in the order of the plan."""
-    tally = run_all(now, cancelled_at_once=30)
-
     assert_the_law(tally)

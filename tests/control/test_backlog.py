@@ -7,7 +7,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from headgate_django.control import backlog as module
-from headgate_django.control.backlog import COUNTED, Count, backlogs, queues_with_work, siblings
+from headgate_django.control.backlog import COUNTED, Count, Siblings, backlogs, queues_with_work, siblings
 from headgate_django.core.states import State
 from headgate_django.models import Job
 from tests.support.backlog import Backlog, load
@@ -83,4 +83,7 @@ def test_siblings_are_the_jobs_of_the_same_content(now):
     waiting = queued()
     Job.objects.filter(pk=waiting.pk).update(fingerprint=job.fingerprint)
 
-    assert siblings(job.fingerprint, "default") == {"waiting": Count(1), "quarantined": Count(1)}
+    found = siblings([job.fingerprint, "none"], "default")
+
+    assert found[job.fingerprint] == Siblings(waiting=Count(1), quarantined=Count(1))
+    assert found["none"] == Siblings(waiting=Count(0), quarantined=Count(0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from functools import partial
+from collections.abc import Iterator
 
 import pytest
 from django.db import connection
@@ -53,15 +53,15 @@ def test_quarantined_jobs_in_front_do_not_hide_the_work_behind(now, admit):
 
 def test_expired_jobs_in_all_of_many_partitions_are_worked_off_in_bounded_admits(now):
     load(
-        Backlog(count=20_000, partitions=100, partition="p", deadline_ms=PAST, priority=9),
-        Backlog(count=100, prefix="good", partitions=100, partition="p"),
+        Backlog(count=5_000, partitions=50, partition="p", deadline_ms=PAST, priority=9),
+        Backlog(count=50, prefix="good", partitions=50, partition="p"),
     )
     gate = Gate("w1")
 
-    claims = [claim for _ in range(8) for claim in gate.admit(20)]
+    claims = [claim for _ in range(5) for claim in gate.admit(20)]
 
     assert {claim.id[:4] for claim in claims} == {"good"}
-    assert len(claims) >= 60
+    assert len(claims) == 50
 
 
 def test_a_share_goes_to_the_best_of_many_rate_classes_in_order(now, admit):
@@ -94,15 +94,25 @@ def test_ten_thousand_jobs_are_admitted_at_once_and_no_more(now, admit):
     assert count(State.AVAILABLE) == 500
 
 
-def test_an_admit_fits_into_the_smallest_limit_on_parameters(now, admit, vendor: str, request):
+@pytest.fixture
+def few_parameters(now, vendor: str) -> Iterator[None]:
+    """SQLite as it was built for years: 999 parameters in one statement."""
+    if vendor != "sqlite":
+        yield
+        return
+    raw = connection.connection
+    usual = raw.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER)
+    raw.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 999)
+    yield
+    raw.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, usual)
+
+
+def test_an_admit_fits_into_the_smallest_limit_on_parameters(few_parameters, admit):
     load(
         Backlog(count=2_500, partitions=300, partition="p"),
         Backlog(count=1_500, prefix="x", partition="p1", deadline_ms=PAST, priority=9),
         Backlog(count=1_500, prefix="s", state=State.SCHEDULED, partition="due"),
     )
-    if vendor == "sqlite":
-        kind, own = sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, connection.connection
-        request.addfinalizer(partial(own.setlimit, kind, own.setlimit(kind, 999)))
 
     claims = admit(3_000)
 

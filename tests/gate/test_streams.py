@@ -93,10 +93,9 @@ def test_each_of_600_partitions_is_seen_within_three_windows(now, portable: bool
         assert len(set.union(*seen[start : start + 3])) == 600
 
 
-@both_forms
-def test_1200_slots_serve_each_of_600_partitions(now, portable: bool):
+def test_1200_slots_serve_each_of_600_partitions(now):
     load(Backlog(count=6_000, partitions=600, partition="p"))
-    gate = Gate("w1", portable=portable)
+    gate = Gate("w1")
 
     for _ in range(15):
         gate.admit(80)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -16,11 +17,15 @@ from headgate_django.lifecycle.enqueue import enqueue
 from headgate_django.lifecycle.reclaim import LEASE_EXPIRED, claim_of, lose_leases, reclaim
 from headgate_django.lifecycle.release import release
 from headgate_django.models import Job, Quarantine, Worker
-from tests.support.builders import BOOM, EnvelopeFactory, queued, running
+from tests.support.builders import BOOM, EnvelopeFactory, quarantined, queued, running
+from tests.support.locks import Running, held, wait_until_blocked
 
 pytestmark = pytest.mark.django_db
 
 LEASE = 30_000
+racing = pytest.mark.skipif(
+    os.environ.get("HEADGATE_TEST_DB") != "postgres", reason="SQLite has one writer: there is nothing to race"
+)
 
 
 def row(job: Job | Claim) -> dict[str, Any]:
@@ -208,6 +213,26 @@ def test_recovered_jobs_come_back_apart(now):
     assert reclaim() == 100
 
     assert len(set(Job.objects.values_list("scheduled_at_ms", flat=True))) > 50
+
+
+@racing
+@pytest.mark.django_db(transaction=True)
+def test_a_poison_that_strikes_while_its_content_is_released_is_quarantined_again(now):
+    poison = quarantined(arguments={"value": "poison"})
+    Quarantine.objects.all().delete()
+    twin, _ = running(arguments={"value": "poison"})
+    Job.objects.filter(pk=twin.pk).update(crash_attempt=2)
+    Quarantine.objects.create(fingerprint=twin.fingerprint, kind=twin.kind, reason="test", created_at_ms=1)
+    now.advance(seconds=31)
+
+    with held(lambda: release(twin.fingerprint)) as commit:
+        sweep = Running(reclaim)
+        wait_until_blocked(sweep)
+        commit()
+
+    assert sweep.result() == 1
+    assert (row(poison)["state"], row(twin)["state"]) == (State.AVAILABLE, State.QUARANTINED)
+    assert Quarantine.objects.get().sample_job_id == twin.pk
 
 
 def test_the_claim_of_a_running_row_is_the_one_its_worker_holds(now):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 from django.db import OperationalError, connection, transaction
-from django.test.utils import CaptureQueriesContext, override_settings
+from django.test.utils import CaptureQueriesContext
 from psycopg import errors
 
 from headgate_django.core.states import Event
@@ -179,11 +179,11 @@ def test_other_errors_and_errors_in_the_callers_transaction_are_not_repeated():
 @pytest.mark.django_db
 def test_the_queue_lives_where_the_setting_or_the_routers_say(settings):
     assert alias() == "default"
-    with override_settings(DATABASE_ROUTERS=[OtherAlias()]):
-        assert alias() == "elsewhere"
-        settings.HEADGATE = {"DATABASE": "default"}
-        assert alias() == "default"
-        assert queued()._state.db == "default"
+    settings.DATABASE_ROUTERS = [OtherAlias()]
+    assert alias() == "elsewhere"
+    settings.HEADGATE = {"DATABASE": "default"}
+    assert alias() == "default"
+    assert queued()._state.db == "default"
 
 
 @pytest.mark.django_db

@@ -47,12 +47,17 @@ class Command(BaseCommand):
     def handle(self, **flags: Any) -> None:
         try:
             options = resolve(flags)
-            shutdown = Shutdown(options.shutdown_timeout / 1000)
-            shutdown.install()
-            _log_to_stderr(flags["verbosity"])
+        except ConfigurationError as error:
+            raise CommandError(str(error)) from error
+        shutdown = Shutdown(options.shutdown_timeout / 1000)
+        shutdown.install()
+        _log_to_stderr(flags["verbosity"])
+        try:
             idle = run_worker(options, shutdown, self._announce)
         except ConfigurationError as error:
             raise CommandError(str(error)) from error
+        finally:
+            shutdown.uninstall()
         if not idle:
             # A handler is still running although its lease was given back: nothing of it may go on.
             sys.stderr.flush()

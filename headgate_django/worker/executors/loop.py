@@ -42,7 +42,10 @@ class LoopExecutor:
             return True
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(timeout)
-        return not self._thread.is_alive()
+        if self._thread.is_alive():
+            return False
+        self._loop.close()
+        return True
 
     def _ensure_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
