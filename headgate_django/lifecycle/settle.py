@@ -114,7 +114,7 @@ def lock(claims: Sequence[Claim], using: str) -> dict[Held, str]:
     for start in range(0, len(claims), step):
         part = [_key(claim) for claim in claims[start : start + step]]
         settled, params = rowset(using, "settled", _HELD, part)
-        rows = fetch(using, _LOCK.format(settled=settled, lock=clause), params)
+        rows = fetch(using, _LOCK.format(settled=settled, same_id=_same_id(using), lock=clause), params)
         found.update({(job_id, fence): fingerprint for job_id, fence, fingerprint in rows})
     return found
 
