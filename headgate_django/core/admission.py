@@ -6,7 +6,7 @@ The decision itself, without a database: the gate runs it over tables, the simul
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,7 +14,10 @@ from headgate_django.core.allocation import Group, Ledger, Stream, allocate
 from headgate_django.core.drawing import Candidate, Drawn
 from headgate_django.core.screening import Refusal, Verdicts, judge
 from headgate_django.core.turnstile import Ceiling, Turnstile
+from headgate_django.core.walk import Walk
 
+EVERY_QUEUE = "*"
+MAX_CAPACITY = 10_000
 MAX_WINDOWS = 4
 MAX_ROUNDS = 16
 
@@ -35,7 +38,13 @@ class Partitions:
 
 
 class Store(Protocol):
-    """Where the jobs are, as one admission asks for them."""
+    """Where the jobs and the policies are, as one admission asks for them."""
+
+    def policies(self, streams: Sequence[Stream]) -> tuple[Partitions, Turnstile]:
+        """Step 3, what it needs: the policies of these streams, and what runs under them."""
+
+    def keep(self, turnstile: Turnstile) -> None:
+        """Remember what was charged."""
 
     def draw(self, shares: Mapping[Group, int], streams: Sequence[Stream], ahead: int) -> Drawn:
         """Step 4: the first candidates of each group that has a share."""
@@ -50,6 +59,12 @@ class Store(Protocol):
         """Step 6: make them running; how many."""
 
 
+def effective_weights(names: Iterable[str], served: Mapping[str, int], own: Mapping[str, int]) -> dict[str, int]:
+    """The weights of queues: as a worker was told (``*`` is every queue), unless a queue has one of its own."""
+    default = served.get(EVERY_QUEUE, 1)
+    return {name: weight if (weight := own.get(name, 1)) != 1 else served.get(name, default) for name in names}
+
+
 @dataclass(kw_only=True)
 class Admission:
     """One worker's admit: fills ``free`` slots until none is left or nothing is left to give them to."""
@@ -61,7 +76,18 @@ class Admission:
     now_ms: int
     _ahead: int = 0
 
-    def take_from(self, streams: Sequence[Stream], partitions: Partitions, turnstile: Turnstile) -> None:
+    def fill(self, walk: Walk) -> None:
+        """Look at one window of streams after the other, a bounded number, while slots are free."""
+        for _ in range(MAX_WINDOWS):
+            streams = walk.window()
+            if streams:
+                partitions, turnstile = self.store.policies(streams)
+                self._take_from(streams, partitions, turnstile)
+                self.store.keep(turnstile)
+            if self.free < 1 or walk.done:
+                break
+
+    def _take_from(self, streams: Sequence[Stream], partitions: Partitions, turnstile: Turnstile) -> None:
         """Give the free slots to these streams, as far as they have work and the limits have room."""
         if partitions.paused:
             streams = [stream for stream in streams if stream.group not in partitions.paused]
@@ -91,6 +117,8 @@ class Admission:
         given = Counter(candidate.group for candidate in verdicts.admitted)
         if any(given[group] < share for group, share in shares.items() if group not in dry):
             self._ahead = min(MAX_AHEAD, max(FIRST_AHEAD, self._ahead * 4))
+        if self.free < 1:
+            return []
         return [
             stream
             for stream in streams

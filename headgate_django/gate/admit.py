@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from ulid import ULID
 
-from headgate_django.core.admission import MAX_WINDOWS, Admission, Displacement
+from headgate_django.core.admission import MAX_CAPACITY, Admission, Displacement, Partitions
 from headgate_django.core.allocation import Group, Ledger, Stream
 from headgate_django.core.drawing import Candidate, Drawn
 from headgate_django.core.outcomes import Claim
@@ -34,7 +34,6 @@ from headgate_django.models.rates import LOCK, LOCK_OR_SKIP, save_rates
 from headgate_django.models.store import alias, fetch, is_postgres, retrying_locked, write_transaction
 from headgate_django.signals import job_admitted, send_after_commit
 
-MAX_CAPACITY = 10_000
 DEFAULT_LEASE_MS = 30_000
 
 
@@ -67,10 +66,7 @@ class Gate:
             admission = Admission(
                 store=tables, ledger=self.ledger, free=capacity, queue_weights=queues.weights, now_ms=now_ms
             )
-            for _ in range(MAX_WINDOWS):
-                tables.offer(walk.window(), admission)
-                if admission.free < 1 or walk.done:
-                    break
+            admission.fill(walk)
             if tables.claims:
                 send_after_commit(job_admitted, Job, using=using, claims=tables.claims)
         return tables.claims
@@ -102,17 +98,16 @@ class _Tables:
     claims: list[Claim] = field(default_factory=list)
     lease_id: str = field(default_factory=lambda: str(ULID()))
 
-    def offer(self, streams: Sequence[Stream], admission: Admission) -> None:
-        """Let the admission take from these streams, under their limits."""
-        if not streams:
-            return
+    def policies(self, streams: Sequence[Stream]) -> tuple[Partitions, Turnstile]:
         # Limits are locked first, and only then is counted what runs under them.
         lock = LOCK_OR_SKIP if self.claims else LOCK
         turnstile = load_turnstile(
             streams, self.now_ms, has_ceilings=self.queues.has_ceilings, lock=lock, using=self.using
         )
         partitions = load_partitions({stream.group for stream in streams}, turnstile, using=self.using)
-        admission.take_from(streams, partitions, turnstile)
+        return partitions, turnstile
+
+    def keep(self, turnstile: Turnstile) -> None:
         save_rates(turnstile.classes.values(), using=self.using)
 
     def draw(self, shares: Mapping[Group, int], streams: Sequence[Stream], ahead: int) -> Drawn:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from headgate_django.core.admission import EVERY_QUEUE
 from headgate_django.core.outcomes import NO_HANDLER
 from headgate_django.core.states import TERMINAL, State
-from headgate_django.gate.policies import EVERY_QUEUE
 from headgate_django.gate.position import MAX_POSITION, position_of
 from headgate_django.gate.waiting import hindrance
 from headgate_django.models import clock

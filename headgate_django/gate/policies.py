@@ -9,15 +9,13 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from headgate_django.core.admission import Partitions
+from headgate_django.core.admission import EVERY_QUEUE, Partitions, effective_weights
 from headgate_django.core.allocation import Group, Stream
 from headgate_django.core.states import State
 from headgate_django.core.turnstile import Turnstile
 from headgate_django.core.walk import Cursor
 from headgate_django.gate.streams import find_queues
 from headgate_django.models.store import fetch, literals, marks, rowset
-
-EVERY_QUEUE = "*"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +44,7 @@ def load_queues(served: Mapping[str, int], cursor: Cursor, *, using: str) -> Que
     )
     has_ceilings = any(name == "" and count for name, count, _ in rows)
     rows = [row for row in rows if row[0]]
-    default = served.get(EVERY_QUEUE, 1)
-    weights = {name: served.get(name, default) for name in names}
-    weights.update({name: weight for name, weight, _ in rows if weight != 1})
+    weights = effective_weights(names, served, {name: weight for name, weight, _ in rows})
     paused = {name for name, _, is_paused in rows if is_paused}
     return Queues(
         names=tuple(name for name in names if name not in paused), weights=weights, has_ceilings=has_ceilings

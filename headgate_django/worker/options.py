@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from headgate_django.conf import config
+from headgate_django.core.admission import EVERY_QUEUE
 from headgate_django.core.durations import to_ms
 from headgate_django.core.envelope import check_key
 from headgate_django.core.suggestion import suggestion
 from headgate_django.exceptions import ConfigurationError, InvalidJob
-from headgate_django.gate.policies import EVERY_QUEUE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
