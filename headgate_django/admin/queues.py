@@ -39,7 +39,7 @@ class QueueAdmin(OperationsAdmin):
         "retryable",
         "dead",
     )
-    fields = ("name", "weight", "paused", "max_unfinished_jobs")
+    fields = ("name", "weight", "paused", "max_unfinished_jobs", "shown_origin")
     search_fields = ("name",)
     operations = (PAUSE_QUEUES, RESUME_QUEUES)
     actions = list_actions(operations)
@@ -52,7 +52,7 @@ class QueueAdmin(OperationsAdmin):
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         """The name never changes; ``paused`` only with the right to pause."""
-        fixed = ("name",) if obj is not None else ()
+        fixed = ("shown_origin", "name") if obj is not None else ("shown_origin",)
         return fixed if self.has_pause_permission(request) else (*fixed, "paused")
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -107,6 +107,11 @@ class QueueAdmin(OperationsAdmin):
             return format_html("{}", count)
         query = {"queue": row.name, "state": state.value} if screen == "job" else {"queue": row.name}
         return columns.link(columns.address(self.admin_site, screen, "changelist", **query), count)
+
+    @admin.display(description=_("from"))
+    def shown_origin(self, row: Queue) -> Any:
+        """Where the policy comes from."""
+        return row.origin
 
     @admin.display(description=_("name"))
     def shown_name(self, row: Queue) -> SafeString:
