@@ -91,7 +91,7 @@ def settings() -> str:
         conf._mapping: "dict",
     }
     rows = [
-        (f"`{attribute.name.upper()}`", kinds[conf._PARSERS[attribute.name.upper()]],
+        (f"`{attribute.name.upper()}`", kinds.get(conf._PARSERS[attribute.name.upper()], "dict"),
          _default_setting(attribute.name), attribute.text)
         for attribute in _attributes(conf, "Config")
     ]  # fmt: skip

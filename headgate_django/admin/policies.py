@@ -52,6 +52,15 @@ class BudgetInline(TabularInline):
         """Rows of the queue's database."""
         return RateBudget.objects.using(alias()).order_by("id")
 
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Who may see the class."""
+        return request.user.has_perm("headgate_django.view_rateclass") or self._may_change(request)
+
+    def _may_change(self, request: HttpRequest, obj: Any = None) -> bool:
+        return request.user.has_perm("headgate_django.change_rateclass")
+
+    has_change_permission = has_delete_permission = has_add_permission = _may_change
+
 
 @admin.register(RateClass)
 class RateClassAdmin(PinnedAdmin):

@@ -54,6 +54,7 @@ class RateBudget(models.Model):
     per_partition = models.BooleanField(default=False, help_text="One bucket for each partition.")
 
     class Meta:
+        default_permissions = ()
         ordering = ["id"]
         constraints = [
             models.CheckConstraint(
@@ -76,7 +77,7 @@ class RateBucket(models.Model):
     refilled_at_ms = MillisecondsField(instant=True)
 
     class Meta:
-        default_permissions = ("view",)
+        default_permissions = ()
         constraints = [
             models.UniqueConstraint(fields=["budget", "partition_key"], name="headgate_bucket_once"),
         ]
