@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from headgate_django.core.states import State
 from headgate_django.exceptions import QueueFull
 from headgate_django.models.job import DEFERRED
@@ -22,13 +24,17 @@ SELECT count(*) FROM (
 """
 
 
-def require_room(queue: str, incoming: int, using: str) -> None:
-    """Raise QueueFull unless the queue, if it is capped, takes ``incoming`` more jobs. Inside a transaction.
+def lock_queues(queues: Sequence[str], using: str) -> None:
+    """Lock the policy rows, on SQLite the database, so that concurrent producers count one after the other.
 
-    Locks the policy row, on SQLite the database, so that concurrent producers count one after the other. An
-    UPDATE, not a SELECT: a transaction that sees an old snapshot fails here instead of counting what it sees.
+    An UPDATE, not a SELECT: a transaction that sees an old snapshot fails here instead of counting what it sees.
     """
-    execute(using, "UPDATE headgate_django_queue SET name = name WHERE name = %s", [queue])
+    for queue in queues:
+        execute(using, "UPDATE headgate_django_queue SET name = name WHERE name = %s", [queue])
+
+
+def require_room(queue: str, incoming: int, using: str) -> None:
+    """Raise QueueFull unless the queue, whose row is locked, takes ``incoming`` more jobs."""
     rows = fetch(using, "SELECT max_unfinished_jobs FROM headgate_django_queue WHERE name = %s", [queue])
     limit = rows[0][0] if rows else None
     if limit is None or not incoming:

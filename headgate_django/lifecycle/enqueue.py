@@ -15,8 +15,8 @@ from django.db import connections
 
 from headgate_django.core.envelope import MAX_BATCH_BYTES, MAX_BATCH_JOBS, Envelope, validate
 from headgate_django.core.states import State
-from headgate_django.exceptions import IdConflict, InvalidJob, Quarantined, QueueFull
-from headgate_django.lifecycle.backpressure import require_room
+from headgate_django.exceptions import IdConflict, InvalidJob, Quarantined
+from headgate_django.lifecycle.backpressure import lock_queues, require_room
 from headgate_django.lifecycle.wakeup import notify_after_commit
 from headgate_django.models import clock
 from headgate_django.models.job import Job
@@ -53,11 +53,11 @@ def enqueue(envelopes: Sequence[Envelope], *, using: str = "") -> list[Job]:
         with write_transaction(using):
             return _store(batch, own_ids, using)
 
-    for _ in range(_RACES):
+    for _ in range(len(own_ids) + _RACES):
         try:
             return retrying_locked(using, work)
         except _LostRace:
-            continue  # the winner has committed: the next preflight sees it
+            continue  # the winner has committed, so the next preflight sees one id more
     raise IdConflict(min(own_ids))
 
 
@@ -95,12 +95,17 @@ class _Preflight:
 
 def _store(batch: list[Envelope], own_ids: set[str], using: str) -> list[Job]:
     found = _preflight(batch, own_ids, using)
+    capped = sorted(found.capped)
+    if capped:
+        lock_queues(capped, using)
+        if own_ids:  # whoever held the lock may have stored the same ids: they need no place
+            found = _preflight(batch, own_ids, using)
     fresh = [envelope for envelope in batch if not _is_replay(envelope, found)]
     for envelope in fresh:
         if envelope.fingerprint in found.quarantined:
             raise Quarantined(envelope.fingerprint, envelope.kind)
-    if found.capped:
-        _check_room(found.capped, fresh, own_ids, using)
+    for queue in capped:
+        require_room(queue, sum(envelope.queue == queue for envelope in fresh), using)
 
     jobs = {envelope.id: _as_job(envelope, found.now_ms, using) for envelope in fresh}
     if jobs:
@@ -151,18 +156,6 @@ def _is_replay(envelope: Envelope, found: _Preflight) -> bool:
     if stored != (envelope.kind, envelope.fingerprint, envelope.queue):
         raise IdConflict(envelope.id)
     return True
-
-
-def _check_room(capped: set[str], fresh: list[Envelope], own_ids: set[str], using: str) -> None:
-    try:
-        for queue in sorted(capped):
-            require_room(queue, sum(envelope.queue == queue for envelope in fresh), using)
-    except QueueFull:
-        # Whoever had the lock before may have stored the very jobs that are asked for here.
-        replayed = own_ids.intersection(envelope.id for envelope in fresh)
-        if replayed and Job.objects.using(using).filter(id__in=replayed).exists():
-            raise _LostRace from None
-        raise
 
 
 def _as_job(envelope: Envelope, now_ms: int, using: str) -> Job:

@@ -15,14 +15,15 @@ from headgate_django.lifecycle.cancel import cancel
 from headgate_django.lifecycle.enqueue import enqueue
 from headgate_django.lifecycle.redrive import redrive
 from headgate_django.models import Job, Queue
+from tests.support.backlog import Backlog, load
 from tests.support.builders import EnvelopeFactory, in_state, queued
 from tests.support.locks import Running, held, together, wait_until_blocked
+from tests.support.plans import watched
 
 pytestmark = pytest.mark.django_db
 committing = pytest.mark.django_db(transaction=True)
-racing = pytest.mark.skipif(
-    os.environ.get("HEADGATE_TEST_DB") != "postgres", reason="SQLite has one writer: there is nothing to race"
-)
+POSTGRES = os.environ.get("HEADGATE_TEST_DB") == "postgres"
+racing = pytest.mark.skipif(not POSTGRES, reason="SQLite has one writer: there is nothing to race")
 
 
 def capped(limit: int | None, name: str = "builders") -> Queue:
@@ -133,6 +134,53 @@ def test_an_uncapped_queue_locks_and_writes_nothing_shared(now):
         produce(3)
 
     assert not [query["sql"] for query in queries if "UPDATE" in query["sql"]]
+
+
+COUNTED = "ORDER BY queue, state"
+"""Part of the statement that counts."""
+
+
+@pytest.mark.parametrize("statistics", ["none", "fresh", "stale"])
+def test_counting_reads_along_indexes_and_only_what_is_counted(now, statistics):
+    finished = Backlog(count=10_000, prefix="h", queue="builders", state=State.COMPLETED, payloads=False)
+    load(finished)
+    if statistics == "stale":
+        analyze()
+    for state in (State.AVAILABLE, State.PENDING, State.SCHEDULED, State.RETRYABLE):
+        load(Backlog(count=5_000, prefix=f"other-{state}", queue="other", state=state, payloads=False))
+        load(Backlog(count=10, prefix=f"own-{state}", queue="builders", state=state, payloads=False))
+    load(Backlog(count=10, prefix="running", queue="builders", state=State.RUNNING, payloads=False))
+    capped(51)
+    if statistics == "fresh":
+        analyze()
+
+    with watched() as watch:
+        produce()
+        with pytest.raises(QueueFull, match="51 unfinished"):
+            produce()
+
+    counting = watch.one(COUNTED)
+    assert counting.indexes == {"headgate_job_ready", "headgate_job_deferred", "headgate_job_leased"}, (
+        counting.plan
+    )
+    assert counting.touched <= (150 if POSTGRES else 1_500)
+
+
+def test_counting_stops_at_the_limit(now):
+    load(Backlog(count=10_000, queue="builders", payloads=False))
+    load(Backlog(count=10_000, prefix="p", queue="builders", state=State.PENDING, payloads=False))
+    capped(10)
+
+    with watched() as watch, pytest.raises(QueueFull) as caught:
+        produce()
+
+    assert caught.value.current == 11
+    assert watch.one(COUNTED).touched <= (20 if POSTGRES else 700)
+
+
+def analyze() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
 
 
 @racing
