@@ -17,7 +17,8 @@ _COLUMNS = {
     "queue": "%(queue)s || CASE WHEN %(queues)s > 1 THEN CAST(i %% %(queues)s AS text) ELSE '' END",
     "partition_key": "%(partition)s || CASE WHEN %(partitions)s > 1 THEN CAST(i %% %(partitions)s AS text)"
     " ELSE '' END",
-    "rate_class": "CASE WHEN %(rate_classes)s > 1 THEN 'c' || CAST(i %% %(rate_classes)s AS text) ELSE '' END",
+    "rate_class": "CASE WHEN %(rate_classes)s > 1 THEN 'c' || CAST(i %% %(rate_classes)s AS text)"
+    " ELSE %(rate_class)s END",
     "sticky_worker": "%(sticky_worker)s",
     "priority": "CASE WHEN i %% 10 = 0 THEN %(priority)s + 1 ELSE %(priority)s END",
     "weight": "1",
@@ -57,6 +58,7 @@ class Backlog:
     partition: str = ""
     partitions: int = 1
     rate_classes: int = 1
+    rate_class: str = ""
     sticky_worker: str = ""
     priority: int = 0
     state: State = State.AVAILABLE
