@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from headgate_django.core.states import State
 from headgate_django.exceptions import QueueFull
 from headgate_django.models.job import DEFERRED
-from headgate_django.models.store import execute, fetch, indexed_by, literals
+from headgate_django.models.store import execute, fetch, indexed_by, is_postgres, literals
 
 # One range of an index for each kind of unfinished job. The ORDER BY names the index, so that no planner reads the
 # table instead.
@@ -18,10 +18,18 @@ _RANGES = (
     (f"state = '{State.RUNNING}'", "lease_expires_at_ms, id", "headgate_job_leased"),
 )
 _RANGE = """
-SELECT count(*) FROM (
+SELECT count(*) AS number FROM (
     SELECT 1 FROM headgate_django_job {index} WHERE {states} AND queue = %s ORDER BY {order} LIMIT %s
 ) found
 """
+# A planner that expects few rows would collect and sort all there are before the LIMIT. This is the caller's
+# transaction: the setting is put back by the statement that counts.
+_LIMIT = "SELECT max_unfinished_jobs{pin} FROM headgate_django_queue WHERE name = %s"
+_PIN = (
+    ", current_setting('enable_bitmapscan'),"
+    " CASE WHEN max_unfinished_jobs IS NOT NULL THEN set_config('enable_bitmapscan', 'off', true) END"
+)
+_UNPIN = ", set_config('enable_bitmapscan', %s, true)"
 
 
 def lock_queues(queues: Sequence[str], using: str) -> None:
@@ -35,20 +43,20 @@ def lock_queues(queues: Sequence[str], using: str) -> None:
 
 def require_room(queue: str, incoming: int, using: str) -> None:
     """Raise QueueFull unless the queue, whose row is locked, takes ``incoming`` more jobs."""
-    rows = fetch(using, "SELECT max_unfinished_jobs FROM headgate_django_queue WHERE name = %s", [queue])
-    limit = rows[0][0] if rows else None
-    if limit is None or not incoming:
+    if not incoming:
         return
-    current = unfinished(queue, limit + 1, using)
-    if current + incoming > limit:
-        raise QueueFull(queue, limit, current, incoming)
-
-
-def unfinished(queue: str, bound: int, using: str) -> int:
-    """How many unfinished jobs the queue holds, counted no further than ``bound``. One statement."""
-    counts = " UNION ALL ".join(
+    pin, unpin = (_PIN, _UNPIN) if is_postgres(using) else ("", "")
+    rows = fetch(using, _LIMIT.format(pin=pin), [queue])
+    if not rows or rows[0][0] is None:
+        return
+    limit, *planner = rows[0][:2]
+    ranges = " UNION ALL ".join(
         _RANGE.format(states=states, order=order, index=indexed_by(using, index))
         for states, order, index in _RANGES
     )
-    rows = fetch(using, counts, [queue, bound] * len(_RANGES))
-    return min(bound, sum(int(row[0]) for row in rows))
+    # No further than one beyond the limit, however much is there.
+    params = [*planner, *[queue, limit + 1] * len(_RANGES)]
+    counted = fetch(using, f"SELECT sum(number){unpin} FROM ({ranges}) ranges", params)
+    current = min(limit + 1, int(counted[0][0]))
+    if current + incoming > limit:
+        raise QueueFull(queue, limit, current, incoming)
