@@ -9,7 +9,7 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html, format_html_join
-from django.utils.safestring import SafeString
+from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext_lazy as _
 
 from headgate_django.admin import columns
@@ -113,9 +113,12 @@ class RateClassAdmin(PinnedAdmin):
         found = levels(row, using=alias())
         if not found:
             return _("all full")
-        lines = format_html_join("", "<li>{}: {} / {} {}</li>", found)
-        more = _("The emptiest are shown.") if len(found) >= MAX_BUCKETS else ""
-        return format_html("<ul>{}</ul>{}", lines, more)
+        lines = [
+            (_("%(budget)s: %(tokens)d of %(burst)d") % {"budget": budget, "tokens": tokens, "burst": burst}, key)
+            for budget, tokens, burst, key in found
+        ]
+        more = format_html("<br>{}", _("The emptiest are shown.")) if len(found) >= MAX_BUCKETS else ""
+        return format_html("{}{}", format_html_join(mark_safe("<br>"), "{} <b>{}</b>", lines), more)
 
     @admin.display(description=_("from"))
     def shown_origin(self, row: RateClass) -> Any:

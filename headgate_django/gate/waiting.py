@@ -93,10 +93,10 @@ def _holders(ceiling: Ceiling, stream: Stream, using: str) -> str:
     more = " and more" if len(rows) > MAX_HOLDERS else ""
     before = "" if rows else "jobs before it"
     scope = f"{ceiling.scope.replace('_', ' ')} {ceiling.key}"
-    return (
-        f"concurrency limit {ceiling.name}: all {ceiling.max_concurrent} places of {scope}"
-        f" are taken by {shown or before}{more}"
-    )
+    if ceiling.scope is Scope.PARTITION:
+        scope = f"partition {stream.partition_key!r} of queue {ceiling.key}"
+    places = "the place" if ceiling.max_concurrent == 1 else f"all {ceiling.max_concurrent} places"
+    return f"concurrency limit {ceiling.name}: {places} of {scope} taken by {shown or before}{more}"
 
 
 def _weights_before(job: Job, stream: Stream, using: str) -> Iterator[int]:

@@ -57,7 +57,7 @@ def test_the_page_of_a_class_shows_what_is_left_in_its_buckets(site, now, admit)
 
     page = site.get(f"{BASE}rateclass/api/change/").content.decode()
 
-    assert "5 per 60 s: 2 / 5" in page
+    assert "5 per 60 s: 2 of 5" in page
 
 
 def test_the_list_of_limits_shows_what_runs_under_each(site):
