@@ -106,6 +106,16 @@ def dies(context: Context) -> None:
     os._exit(17)
 
 
+ANTIDOTE = "antidote"
+
+
+@job("sample:poison", queue="poison")
+def poison(context: Context) -> None:
+    record(context)
+    if not Run.objects.filter(name=ANTIDOTE).exists():
+        os._exit(17)
+
+
 @job("sample:versioned", schema_version=3)
 def versioned(full_name: str, *, greeting: str) -> str:
     return f"{greeting} {full_name}"
