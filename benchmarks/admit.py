@@ -2,8 +2,8 @@
 
 Median times of rounds of admit and ack at a small and at a large backlog, in one run, on a database of their own
 that is removed afterwards; and what a round touched: buffers on PostgreSQL, steps of the virtual machine on
-SQLite.
-Only the ratios mean something: the large backlog should cost at most twice the small one.
+SQLite. Only the ratios mean something: the large backlog should cost at most twice the small one. A fixed
+statement is timed between the rounds, and times are compared in its units: other work on the machine matters less.
 
     python -m benchmarks.admit                    # SQLite, in a temporary file
     DATABASE_URL=postgres://… python -m benchmarks.admit
@@ -28,6 +28,9 @@ from django.conf import settings
 SMALL, LARGE, FINISHED = 1_000, 300_000, 300_000
 ROUNDS, WARM_UP, CAPACITY = 200, 20, 10
 LIMIT = 2.0
+YARDSTICK = (
+    "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000) SELECT count(*) FROM n"
+)
 
 
 def database(postgres: bool, folder: str) -> dict[str, Any]:
@@ -57,20 +60,22 @@ def configure(postgres: bool, folder: str) -> None:
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one admit of 10 jobs, and of the ack of what it claimed, in microseconds (medians)."""
+    """Of one admit of 10 jobs, of the ack of what it claimed, and of the yardstick, in microseconds (medians)."""
 
     admit: float
     ack: float
+    yardstick: float
     touched: float
 
     @property
     def round(self) -> float:
-        return self.admit + self.ack
+        """In units of the yardstick."""
+        return (self.admit + self.ack) / self.yardstick
 
 
 def measure(rounds: int) -> Cost:
     """Admit 10 jobs and ack them, ``rounds`` times."""
-    from django.db import transaction
+    from django.db import connection, transaction
 
     from headgate_django.core.outcomes import Outcome
     from headgate_django.core.states import Event
@@ -80,23 +85,28 @@ def measure(rounds: int) -> Cost:
 
     gate = Gate("bench", queues={"default": 1})
     success = Outcome(event=Event.SUCCEED)
-    admits, acks = [], []
+    admits, acks, yardsticks = [], [], []
     for number in range(WARM_UP + rounds):
         start = time.perf_counter()
         claims = gate.admit(CAPACITY)
         admitted = time.perf_counter()
         refused = ack([(claim, success) for claim in claims])
         ended = time.perf_counter()
+        with connection.cursor() as cursor:
+            cursor.execute(YARDSTICK)
+        measured = time.perf_counter()
         assert len(claims) == CAPACITY
         assert not refused
         if number >= WARM_UP:
             admits.append((admitted - start) * 1e6)
             acks.append((ended - admitted) * 1e6)
+            yardsticks.append((measured - ended) * 1e6)
     with transaction.atomic(), watched() as watch:
         for _ in range(10):
             ack([(claim, success) for claim in gate.admit(CAPACITY)])
         transaction.set_rollback(True)
-    return Cost(statistics.median(admits), statistics.median(acks), watch.touched / 10)
+    medians = (statistics.median(times) for times in (admits, acks, yardsticks))
+    return Cost(*medians, watch.touched / 10)
 
 
 def fill(count: int, prefix: str, partitions: int, **options: Any) -> None:

@@ -12,6 +12,7 @@ from headgate_django.conf import SettingError, config
 from headgate_django.models.store import alias
 
 SUPPORTED = ("postgresql", "sqlite")
+SQLITE_MINIMUM = (3, 35, 0)
 
 
 def register() -> None:
@@ -35,7 +36,7 @@ def check_settings(app_configs: Any = None, **kwargs: Any) -> list[checks.CheckM
 def check_database(
     app_configs: Any = None, databases: Sequence[str] | None = None, **kwargs: Any
 ) -> list[checks.CheckMessage]:
-    """E003: unsupported database. W001: SQLite without WAL. W002: SQLite with a short timeout."""
+    """E003: unsupported database. E004: SQLite too old. W001: SQLite without WAL. W002: a short timeout."""
     using = alias()
     if databases is None or using not in databases:
         return []
@@ -53,6 +54,14 @@ def check_database(
 
 def _check_sqlite(using: str) -> list[checks.CheckMessage]:
     messages: list[checks.CheckMessage] = []
+    if connections[using].Database.sqlite_version_info < SQLITE_MINIMUM:  # type: ignore[attr-defined]
+        minimum = ".".join(map(str, SQLITE_MINIMUM))
+        messages.append(
+            checks.Error(
+                f"SQLite {connections[using].Database.sqlite_version} lacks RETURNING; {minimum} is needed",  # type: ignore[attr-defined]
+                id="headgate_django.E004",
+            )
+        )
     with connections[using].cursor() as cursor:
         cursor.execute("PRAGMA journal_mode")
         mode = cursor.fetchone()[0]
