@@ -32,14 +32,15 @@ CAUSES = {
     Event.SNOOZE: "The handler asked to run later with `Snooze`, or no handler is known. Costs nothing.",
     Event.RATE_LIMIT: "The handler passed on a refusal of the far end with `RateLimited`. Costs nothing.",
     Event.UNDECODABLE: "The payload, its version or its arguments do not fit the handler.",
-    Event.LOSE_LEASE: "The worker was lost while it ran the job. `crash_attempt` grows by 1.",
+    Event.LOSE_LEASE: "The worker was lost while it ran the job. `crash_attempt` grows by 1. The limit is reached by "
+    "the crashes of the job, or by those of all jobs with its content together.",
     Event.INTERRUPT: "A worker that stops gave the run back. `interruptions` grows by 1, and nothing else.",
     Event.EXPIRE: "The deadline has passed.",
     Event.CANCEL: "An operator stops it. A running job loses its lease, so what it acks later is refused.",
     Event.DISCARD: "An operator deletes a finished job; or a policy drops a waiting one.",
     Event.QUARANTINE: "The same content was quarantined while this job waited.",
     Event.REDRIVE: "An operator gives it another chance. All history is kept.",
-    Event.RELEASE: "An operator vouches for the content. `crash_attempt` starts again at 0.",
+    Event.RELEASE: "An operator vouches for the content, or its canary succeeded. `crash_attempt` is 0 again.",
     Event.EVICT: "Its retention has passed.",
 }
 
