@@ -32,8 +32,8 @@ CAUSES = {
     Event.SNOOZE: "The handler asked to run later with `Snooze`, or no handler is known. Costs nothing.",
     Event.RATE_LIMIT: "The handler passed on a refusal of the far end with `RateLimited`. Costs nothing.",
     Event.UNDECODABLE: "The payload, its version or its arguments do not fit the handler.",
-    Event.LOSE_LEASE: "The worker was lost while it ran the job. `crash_attempt` grows by 1. The limit is reached by "
-    "the crashes of the job, or by those of all jobs with its content together.",
+    Event.LOSE_LEASE: "The worker was lost while it ran the job. `crash_attempt` grows by 1. The limit counts "
+    "the crashes of this job, or those of all jobs with its content together.",
     Event.INTERRUPT: "A worker that stops gave the run back. `interruptions` grows by 1, and nothing else.",
     Event.EXPIRE: "The deadline has passed.",
     Event.CANCEL: "An operator stops it. A running job loses its lease, so what it acks later is refused.",
