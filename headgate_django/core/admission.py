@@ -92,7 +92,7 @@ class Admission:
         if partitions.paused:
             streams = [stream for stream in streams if stream.group not in partitions.paused]
         for _ in range(MAX_ROUNDS):
-            streams = [stream for stream in streams if not turnstile.blocks(stream)]
+            streams = [stream for stream in streams if not turnstile.admits_none(stream)]
             if self.free < 1 or not streams:
                 break
             streams = self._round(streams, partitions, turnstile)

@@ -28,7 +28,7 @@ class Stream(NamedTuple):
     @property
     def group(self) -> Group:
         """The tenant of a queue that this stream belongs to."""
-        return Group(self.queue, self.partition_key)
+        return Group._make(self[:2])
 
 
 class Group(NamedTuple):

@@ -110,12 +110,17 @@ class RateState:
         bucket = self.buckets.get(key)
         if bucket is None:
             bucket = self.buckets[key] = Bucket.full(budget, self.now_ms)
-        bucket.refill(self.now_ms)
+        elif bucket.refilled_at_ms < self.now_ms:
+            bucket.refill(self.now_ms)
         return bucket
 
     def lacking(self, partition_key: str, weight: int) -> list[Budget]:
         """The budgets without room for ``weight``; none when the job fits."""
-        return [budget for budget in self.budgets if self.bucket(budget, partition_key).tokens < weight]
+        return [
+            budget
+            for budget in self.budgets
+            if self.bucket(budget, partition_key).level < weight * budget.window_ms
+        ]
 
     def too_heavy(self, weight: int) -> Budget | None:
         """The first budget whose burst is below ``weight``: such a job can never run."""

@@ -52,14 +52,11 @@ class Ceiling:
 
     def seat(self, stream: Stream) -> Seat | None:
         """Where a job of this stream is counted, or None when the limit does not concern it."""
-        match self.scope:
-            case Scope.QUEUE if stream.queue == self.key:
-                return Seat(self.name, "")
-            case Scope.PARTITION if stream.queue == self.key:
-                return Seat(self.name, stream.partition_key)
-            case Scope.RATE_CLASS if stream.rate_class == self.key:
-                return Seat(self.name, "")
-        return None
+        if self.scope is Scope.RATE_CLASS:
+            return Seat(self.name, "") if stream.rate_class == self.key else None
+        if stream.queue != self.key:
+            return None
+        return Seat(self.name, stream.partition_key if self.scope is Scope.PARTITION else "")
 
 
 class Answer(StrEnum):
@@ -80,9 +77,15 @@ class Ruling(NamedTuple):
     """
 
     answer: Answer
-    reason: str = ""
+    words: str = ""
+    about: tuple[object, ...] = ()
     displaced: tuple[Ceiling, ...] = ()
     saves: bool = False
+
+    @property
+    def reason(self) -> str:
+        """In words; put together only when somebody reads them."""
+        return self.words.format(*self.about)
 
 
 @dataclass(slots=True)
@@ -100,32 +103,39 @@ class Turnstile:
             if seat := ceiling.seat(stream):
                 self.running[seat] += jobs
 
-    def blocks(self, stream: Stream) -> str:
-        """Why no job of this stream can be admitted, discarded or cancelled now; empty when one may be."""
+    def admits_none(self, stream: Stream) -> bool:
+        """Whether no job of this stream can be admitted, discarded or cancelled now."""
         if not self.ceilings and stream.rate_class not in self.classes:
-            return ""
-        ruling = self.rule(stream, 1)
-        return ruling.reason if ruling.answer is Answer.HOLD else ""
+            return False
+        return self.rule(stream, 1).answer is Answer.HOLD
 
     def rule(self, stream: Stream, weight: int) -> Ruling:
         """What becomes of the next job of this stream."""
         state = self.classes.get(stream.rate_class)
-        if state is not None and (budget := state.too_heavy(weight)):
-            return Ruling(Answer.TOO_HEAVY, f"weight {weight} is above the burst of {state.name}: {budget}")
-        if state is not None and state.closed:
-            return Ruling(Answer.HOLD, f"rate class {state.name} is {state.closed}")
+        if state is not None:
+            if weight > 1 and (budget := state.too_heavy(weight)):
+                words = "weight {} is above the burst of {}: {}"
+                return Ruling(Answer.TOO_HEAVY, words, (weight, state.name, budget))
+            if closed := state.closed:
+                return Ruling(Answer.HOLD, "rate class {} is {}", (state.name, closed))
         full = self.full(stream)
+        if full and (refusal := self._full(full, stream)):
+            return refusal
+        if state is not None and (lacking := state.lacking(stream.partition_key, weight)):
+            saves = not any(budget.per_partition for budget in lacking)
+            words = "rate class {} has too few tokens: {}"
+            return Ruling(Answer.HOLD, words, (state.name, lacking[0]), saves=saves)
+        return Ruling(Answer.ADMIT, displaced=tuple(self._excess(full, stream)) if full else ())
+
+    def _full(self, full: Sequence[Ceiling], stream: Stream) -> Ruling | None:
         for strategy, answer in _ANSWERS:
             for ceiling in full:
                 if ceiling.on_saturated is strategy:
-                    return Ruling(answer, f"concurrency limit {ceiling.name} is full")
-        spent = next((ceiling for ceiling in full if self._given(ceiling, stream) >= ceiling.max_concurrent), None)
-        if spent is not None:
-            return Ruling(Answer.HOLD, f"concurrency limit {spent.name} holds only jobs of this admit")
-        if state is not None and (lacking := state.lacking(stream.partition_key, weight)):
-            saves = not any(budget.per_partition for budget in lacking)
-            return Ruling(Answer.HOLD, f"rate class {state.name} has too few tokens: {lacking[0]}", saves=saves)
-        return Ruling(Answer.ADMIT, displaced=tuple(self._excess(full, stream)))
+                    return Ruling(answer, "concurrency limit {} is full", (ceiling.name,))
+        for ceiling in full:
+            if self._given(ceiling, stream) >= ceiling.max_concurrent:
+                return Ruling(Answer.HOLD, "concurrency limit {} holds only jobs of this admit", (ceiling.name,))
+        return None
 
     def admit(self, stream: Stream, weight: int, ruling: Ruling) -> None:
         """Charge an admitted job: its tokens and its seats."""
@@ -159,6 +169,8 @@ class Turnstile:
 
     def full(self, stream: Stream) -> list[Ceiling]:
         """The limits of this stream that have no place left."""
+        if not self.ceilings:
+            return []
         return [
             ceiling
             for ceiling in self.ceilings

@@ -229,9 +229,9 @@ def test_a_stream_is_blocked_exactly_when_its_lightest_job_is_held(
     for other in given_now:
         turnstile.admit(other, 0, Ruling(ADMIT))
 
-    blocked = turnstile.blocks(stream)
+    blocked = turnstile.admits_none(stream)
 
-    assert bool(blocked) == (turnstile.rule(stream, 1).answer is HOLD)
+    assert blocked == (turnstile.rule(stream, 1).answer is HOLD)
     if blocked:
         assert turnstile.rule(stream, weight).answer in (HOLD, Answer.TOO_HEAVY)
 
@@ -249,7 +249,7 @@ def test_an_unconfigured_class_is_unlimited():
     turnstile = Turnstile({"other": rate(0)})
 
     assert turnstile.rule(S, 1_000_000) == Ruling(ADMIT)
-    assert turnstile.blocks(S) == ""
+    assert not turnstile.admits_none(S)
     assert not turnstile.charges("c")
 
 
@@ -271,17 +271,18 @@ def test_a_withdrawn_job_gives_its_tokens_back_and_keeps_its_place_this_time():
     turnstile.withdraw(S, 3)
 
     assert state.bucket(state.budgets[0], "a").tokens == 5
-    assert turnstile.blocks(S) == "concurrency limit l is full"
+    assert turnstile.rule(S, 1).reason == "concurrency limit l is full"
 
 
 def test_tokens_of_the_class_are_saved_for_a_heavy_job_that_is_held_in_its_turn():
     turnstile = Turnstile({"c": rate(2)})
     light = S._replace(partition_key="b")
-    assert not turnstile.blocks(light)
+    assert not turnstile.admits_none(light)
 
     turnstile.hold(S, turnstile.rule(S, 3))
 
-    assert turnstile.blocks(light) == "rate class c is saving tokens for a heavier job"
+    assert turnstile.admits_none(light)
+    assert turnstile.rule(light, 1).reason == "rate class c is saving tokens for a heavier job"
 
 
 def test_nothing_is_saved_for_a_job_whose_own_tenant_has_used_its_budget_up():
@@ -294,7 +295,7 @@ def test_nothing_is_saved_for_a_job_whose_own_tenant_has_used_its_budget_up():
 
     turnstile.hold(S, turnstile.rule(S, 3))
 
-    assert not turnstile.blocks(S._replace(partition_key="b"))
+    assert not turnstile.admits_none(S._replace(partition_key="b"))
 
 
 def test_nothing_is_saved_for_a_job_that_waits_for_a_place():
@@ -303,4 +304,4 @@ def test_nothing_is_saved_for_a_job_that_waits_for_a_place():
 
     turnstile.hold(S, turnstile.rule(S, 3))
 
-    assert not turnstile.blocks(S._replace(partition_key="b"))
+    assert not turnstile.admits_none(S._replace(partition_key="b"))
