@@ -10,7 +10,15 @@ from headgate_django.lifecycle.release import follow_canary
 from headgate_django.models import clock
 from headgate_django.models.job import Job
 from headgate_django.models.quarantine import Quarantine
-from headgate_django.models.store import fetch, literals, marks, retrying_locked, skip_locked, write_transaction
+from headgate_django.models.store import (
+    begin_pinned,
+    fetch,
+    literals,
+    marks,
+    retrying_locked,
+    skip_locked,
+    write_transaction,
+)
 
 WINDOW = 5_000
 """Jobs of any content that one transaction looks at."""
@@ -54,6 +62,7 @@ def sweep_siblings(limit: int, using: str) -> int | None:
     and new ones never hold up old ones. Rows that others have locked are passed over: the gate catches those jobs.
     """
     with write_transaction(using):
+        now_ms = begin_pinned(using)
         pending = Quarantine.objects.using(using).in_force().filter(is_swept=False)
         furthest = pending.order_by("-swept_to").values_list("swept_to", flat=True).first()
         if furthest is None:
@@ -67,7 +76,7 @@ def sweep_siblings(limit: int, using: str) -> int | None:
         moved = 0
         if siblings:
             jobs = Job.objects.using(using).filter(pk__in=_lock(siblings, using))
-            moved = jobs.transition(Event.QUARANTINE, now_ms=clock.now_ms(using))
+            moved = jobs.transition(Event.QUARANTINE, now_ms=now_ms)
         group = Quarantine.objects.using(using).filter(fingerprint__in=canaries)
         group.update(**({"is_swept": True} if end is None else {"swept_to": end}))
         return moved

@@ -28,10 +28,9 @@ from headgate_django.gate.limits import load_turnstile
 from headgate_django.gate.policies import Queues, load_partitions, load_queues
 from headgate_django.gate.screen import remove_refused
 from headgate_django.gate.streams import walk_streams
-from headgate_django.models import clock
 from headgate_django.models.job import Job
 from headgate_django.models.rates import LOCK, LOCK_OR_SKIP, save_rates
-from headgate_django.models.store import alias, fetch, is_postgres, retrying_locked, write_transaction
+from headgate_django.models.store import alias, begin_pinned, retrying_locked, write_transaction
 from headgate_django.signals import job_admitted, send_after_commit
 
 DEFAULT_LEASE_MS = 30_000
@@ -58,7 +57,7 @@ class Gate:
 
     def _admit(self, capacity: int, using: str) -> list[Claim]:
         with write_transaction(using):
-            now_ms = _begin(using)
+            now_ms = begin_pinned(using)
             make_due_available(now_ms, using)
             queues = load_queues(self.queues, self.cursor, using=using)
             walk = walk_streams(queues.names, self.worker_id, self.cursor, using=using, portable=self.portable)
@@ -70,21 +69,6 @@ class Gate:
             if tables.claims:
                 send_after_commit(job_admitted, Job, using=using, claims=tables.claims)
         return tables.claims
-
-
-_PINS = "".join(
-    f", set_config('{setting}', 'off', true)" for setting in ("enable_seqscan", "enable_bitmapscan", "jit")
-)
-"""Until this transaction ends every step goes along its index, in order, and stops at its LIMIT.
-
-A planner whose statistics are a minute old may prefer to read and sort a whole backlog that has just arrived.
-"""
-
-
-def _begin(using: str) -> int:
-    """The store's time; on PostgreSQL the same statement pins the plans."""
-    pins = _PINS if is_postgres(using) else ""
-    return int(fetch(using, f"SELECT {clock.now_sql(using)}{pins}")[0][0])
 
 
 @dataclass

@@ -7,7 +7,7 @@ from headgate_django.lifecycle.wakeup import notify_after_commit
 from headgate_django.models import clock
 from headgate_django.models.job import Job, JobQuerySet
 from headgate_django.models.quarantine import Quarantine, Suspect
-from headgate_django.models.store import alias, execute, fetch, skip_locked, write_transaction
+from headgate_django.models.store import alias, begin_pinned, execute, fetch, skip_locked, write_transaction
 
 
 def release(fingerprint: str, *, canary: bool = False, using: str = "") -> int:
@@ -79,6 +79,7 @@ def release_jobs(jobs: JobQuerySet) -> int:
 def follow_canary(*, limit: int, using: str) -> int:
     """Give back up to ``limit`` jobs of one content whose canary succeeded; how many. The last take the row."""
     with write_transaction(using):
+        begin_pinned(using)
         lifted = Quarantine.objects.using(using).filter(is_lifted=True).order_by("fingerprint")
         row = lifted.select_for_update(skip_locked=True).first()
         if row is None:

@@ -12,6 +12,7 @@ from django.apps import apps
 from django.db import InterfaceError, OperationalError, connections, router, transaction
 
 from headgate_django.conf import config
+from headgate_django.models import clock
 
 T = TypeVar("T")
 
@@ -62,6 +63,21 @@ def _read_committed(connection: Any) -> None:
     level = getattr(connection, "isolation_level", None)
     if level is not None and level.name != "READ_COMMITTED":
         execute(connection.alias, "SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
+
+
+_PINS = "".join(
+    f", set_config('{setting}', 'off', true)" for setting in ("enable_seqscan", "enable_bitmapscan", "jit")
+)
+
+
+def begin_pinned(using: str) -> int:
+    """The store's time; on PostgreSQL the same statement pins the plans of this transaction.
+
+    Until it ends every step goes along its index, in order, and stops at its LIMIT. A planner whose statistics are
+    a minute old may prefer to read and sort a whole backlog that has just arrived.
+    """
+    pins = _PINS if is_postgres(using) else ""
+    return int(fetch(using, f"SELECT {clock.now_sql(using)}{pins}")[0][0])
 
 
 def take_write_lock(using: str) -> None:
