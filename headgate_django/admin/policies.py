@@ -130,7 +130,7 @@ class RateClassAdmin(PinnedAdmin):
 class ConcurrencyLimitAdmin(PinnedAdmin):
     """Ceilings over a queue, its partitions, or a rate class."""
 
-    list_display = ("shown_name", "scope", "key", "max_concurrent", "running", "on_saturated", "shown_origin")
+    list_display = ("shown_name", "scope", "key", "max_concurrent", "in_use", "on_saturated", "shown_origin")
     fields = ("name", "scope", "key", "max_concurrent", "on_saturated", "shown_origin")
     search_fields = ("name", "key")
 
@@ -154,7 +154,7 @@ class ConcurrencyLimitAdmin(PinnedAdmin):
         return columns.key(row.name)
 
     @admin.display(description=_("running now"))
-    def running(self, row: Any) -> str:
+    def in_use(self, row: Any) -> str:
         """Jobs that run under it; of a partition scope, in the busiest partition."""
         return f"{row.running_now} / {row.max_concurrent}"
 
