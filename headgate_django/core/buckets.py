@@ -83,6 +83,7 @@ class RateState:
     name: str
     now_ms: int
     budgets: tuple[Budget, ...] = ()
+    """Best with those of the whole class first: when one of them is spent, the others need not be looked at."""
     paused: bool = False
     held_until_ms: int = 0
     saving: bool = False
@@ -114,13 +115,18 @@ class RateState:
             bucket.refill(self.now_ms)
         return bucket
 
-    def lacking(self, partition_key: str, weight: int) -> list[Budget]:
-        """The budgets without room for ``weight``; none when the job fits."""
-        return [
-            budget
-            for budget in self.budgets
-            if self.bucket(budget, partition_key).level < weight * budget.window_ms
-        ]
+    def lacking(self, partition_key: str, weight: int) -> Budget | None:
+        """The first budget without room for ``weight``, or None when every budget has it."""
+        for budget in self.budgets:
+            if self.bucket(budget, partition_key).level < weight * budget.window_ms:
+                return budget
+        return None
+
+    def lacks_only_shared(self, partition_key: str, weight: int) -> bool:
+        """Whether every budget that belongs to the partition has room for ``weight``."""
+        return not any(
+            budget.per_partition and self.bucket(budget, partition_key).tokens < weight for budget in self.budgets
+        )
 
     def too_heavy(self, weight: int) -> Budget | None:
         """The first budget whose burst is below ``weight``: such a job can never run."""

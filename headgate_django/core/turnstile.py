@@ -121,10 +121,10 @@ class Turnstile:
         full = self.full(stream)
         if full and (refusal := self._full(full, stream)):
             return refusal
-        if state is not None and (lacking := state.lacking(stream.partition_key, weight)):
-            saves = not any(budget.per_partition for budget in lacking)
+        if state is not None and (budget := state.lacking(stream.partition_key, weight)):
+            saves = weight > 1 and state.lacks_only_shared(stream.partition_key, weight)
             words = "rate class {} has too few tokens: {}"
-            return Ruling(Answer.HOLD, words, (state.name, lacking[0]), saves=saves)
+            return Ruling(Answer.HOLD, words, (state.name, budget), saves=saves)
         return Ruling(Answer.ADMIT, displaced=tuple(self._excess(full, stream)) if full else ())
 
     def _full(self, full: Sequence[Ceiling], stream: Stream) -> Ruling | None:

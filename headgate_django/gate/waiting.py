@@ -69,7 +69,8 @@ def _ruling(job: Job, stream: Stream, turnstile: Turnstile, ahead: int, using: s
     if full:
         return Hindrance("concurrency limit", _holders(full[0], stream, using))
     state = turnstile.classes[stream.rate_class]
-    budget = state.lacking(stream.partition_key, job.weight)[0]
+    budget = state.lacking(stream.partition_key, job.weight)
+    assert budget is not None
     tokens = state.bucket(budget, stream.partition_key).tokens
     detail = f"rate class {state.name}, budget {budget}: {tokens} tokens are left, the job needs {job.weight}" + (
         f", after {ahead} for jobs before it" if ahead else ""

@@ -100,7 +100,7 @@ def _load_budgets(names: Sequence[str], using: str) -> dict[str, list[Budget]]:
     rows = fetch(
         using,
         'SELECT rate_class_id, id, "limit", window_ms, burst, per_partition FROM headgate_django_ratebudget'
-        f" WHERE rate_class_id IN ({marks(len(names))}) ORDER BY id",
+        f" WHERE rate_class_id IN ({marks(len(names))}) ORDER BY per_partition, id",
         names,
     )
     budgets: dict[str, list[Budget]] = {}
