@@ -23,13 +23,14 @@ SELECT count(*) AS number FROM (
 ) found
 """
 # A planner that expects few rows would collect and sort all there are before the LIMIT. This is the caller's
-# transaction: the setting is put back by the statement that counts.
-_LIMIT = "SELECT max_unfinished_jobs{pin} FROM headgate_django_queue WHERE name = %s"
-_PIN = (
-    ", current_setting('enable_bitmapscan'),"
-    " CASE WHEN max_unfinished_jobs IS NOT NULL THEN set_config('enable_bitmapscan', 'off', true) END"
+# transaction: the settings are put back by the statement that counts.
+_PINNED = ("enable_seqscan", "enable_bitmapscan")
+_LIMIT = "SELECT max_unfinished_jobs{pins} FROM headgate_django_queue WHERE name = %s"
+_PINS = "".join(f", current_setting('{setting}')" for setting in _PINNED) + "".join(
+    f", CASE WHEN max_unfinished_jobs IS NOT NULL THEN set_config('{setting}', 'off', true) END"
+    for setting in _PINNED
 )
-_UNPIN = ", set_config('enable_bitmapscan', %s, true)"
+_UNPINS = "".join(f", set_config('{setting}', %s, true)" for setting in _PINNED)
 
 
 def lock_queues(queues: Sequence[str], using: str) -> None:
@@ -45,18 +46,18 @@ def require_room(queue: str, incoming: int, using: str) -> None:
     """Raise QueueFull unless the queue, whose row is locked, takes ``incoming`` more jobs."""
     if not incoming:
         return
-    pin, unpin = (_PIN, _UNPIN) if is_postgres(using) else ("", "")
-    rows = fetch(using, _LIMIT.format(pin=pin), [queue])
+    pins, unpins = (_PINS, _UNPINS) if is_postgres(using) else ("", "")
+    rows = fetch(using, _LIMIT.format(pins=pins), [queue])
     if not rows or rows[0][0] is None:
         return
-    limit, *planner = rows[0][:2]
+    limit, *planner = rows[0][: 1 + len(_PINNED)]
     ranges = " UNION ALL ".join(
         _RANGE.format(states=states, order=order, index=indexed_by(using, index))
         for states, order, index in _RANGES
     )
     # No further than one beyond the limit, however much is there.
     params = [*planner, *[queue, limit + 1] * len(_RANGES)]
-    counted = fetch(using, f"SELECT sum(number){unpin} FROM ({ranges}) ranges", params)
+    counted = fetch(using, f"SELECT sum(number){unpins} FROM ({ranges}) ranges", params)
     current = min(limit + 1, int(counted[0][0]))
     if current + incoming > limit:
         raise QueueFull(queue, limit, current, incoming)
