@@ -112,6 +112,7 @@ class Runtime:
             for claim in self._ack([(run.claim, outcome) for run, outcome in self._unacked]):
                 logger.warning("job %s: its lease was lost before the run ended; the outcome is dropped", claim.id)
             self._unacked.clear()
+            self._pace.hurry()  # under a limit that was full there may be a place now
         return True
 
     def _ack(self, results: list[tuple[Claim, Outcome]]) -> list[Claim]:
