@@ -52,11 +52,11 @@ class Ledger:
 
     def enter(self, queues: Iterable[str]) -> dict[str, float]:
         """Virtual times of the queues that have work now; one that was idle starts at the others' time."""
-        queues = frozenset(queues)
+        queues = list(queues)  # in their order: the same seed makes the same choices
         for queue in queues:
             if queue not in self._active:
                 self._virtual_time[queue] = max(self._virtual_time.get(queue, 0.0), self._clock)
-        self._active = queues
+        self._active = frozenset(queues)
         self._forget_idle()
         return {queue: self._virtual_time[queue] for queue in queues}
 
