@@ -10,6 +10,7 @@ from headgate_django.duties.forget import forget_workers
 from headgate_django.duties.quarantine import forget_old_suspects, sweep_quarantine
 from headgate_django.lifecycle.evict import evict
 from headgate_django.lifecycle.reclaim import reclaim
+from headgate_django.models.rates import forget_full
 
 BATCH = 500
 MAX_BATCHES = 20
@@ -35,6 +36,7 @@ SWEEPS = (
     Sweep("evict", 5.0, lambda limit, using: evict(limit=limit, using=using)),
     Sweep("quarantine", 1.0, sweep_quarantine),
     Sweep("forget suspects", 600.0, forget_old_suspects),
+    Sweep("forget buckets", 60.0, lambda limit, using: forget_full(limit=limit, using=using)),
     Sweep("forget workers", 60.0, lambda limit, using: forget_workers(using=using)),
 )
 

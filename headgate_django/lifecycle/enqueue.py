@@ -20,6 +20,7 @@ from headgate_django.lifecycle.backpressure import lock_queues, require_room
 from headgate_django.lifecycle.wakeup import notify_after_commit
 from headgate_django.models import clock
 from headgate_django.models.job import Job
+from headgate_django.models.rates import smallest_bursts
 from headgate_django.models.store import (
     alias,
     execute,
@@ -104,6 +105,7 @@ def _store(batch: list[Envelope], own_ids: set[str], using: str) -> list[Job]:
     for envelope in fresh:
         if envelope.fingerprint in found.quarantined:
             raise Quarantined(envelope.fingerprint, envelope.kind)
+    _refuse_too_heavy(fresh, using)
     for queue in capped:
         require_room(queue, sum(envelope.queue == queue for envelope in fresh), using)
 
@@ -117,6 +119,17 @@ def _store(batch: list[Envelope], own_ids: set[str], using: str) -> list[Job]:
     if len(jobs) < len(batch):
         raise _LostRace
     return [jobs[envelope.id] for envelope in batch]
+
+
+def _refuse_too_heavy(fresh: list[Envelope], using: str) -> None:
+    # A job of weight 1 fits every burst, so most batches ask nothing.
+    heavy = {envelope.rate_class for envelope in fresh if envelope.weight > 1} - {""}
+    bursts = smallest_bursts(heavy, using=using) if heavy else {}
+    for index, envelope in enumerate(fresh):
+        burst = bursts.get(envelope.rate_class)
+        if burst is not None and envelope.weight > burst:
+            problem = f"{envelope.weight} is above the burst of rate class {envelope.rate_class}, which is {burst}"
+            raise InvalidJob("weight", problem, item=index if len(fresh) > 1 else None)
 
 
 def _preflight(batch: list[Envelope], own_ids: set[str], using: str) -> _Preflight:

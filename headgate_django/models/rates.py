@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from django.db import connections
 
 from headgate_django.core.buckets import Bucket, Budget, RateState
+from headgate_django.models import clock
 from headgate_django.models.store import execute, fetch, marks, rowset
 
 LOCK, LOCK_OR_SKIP, READ = "FOR UPDATE", "FOR UPDATE SKIP LOCKED", ""
@@ -51,6 +52,42 @@ def save_rates(states: Iterable[RateState], *, using: str) -> None:
         " SET level = excluded.level, refilled_at_ms = excluded.refilled_at_ms",
         params,
     )
+
+
+IDLE_MS = 10 * 60 * 1000
+"""A bucket is looked at for removal when nobody has drawn from it for so long."""
+
+
+def forget_full(*, limit: int, using: str) -> int:
+    """Delete up to ``limit`` idle buckets that are full again, which is what a missing bucket is; how many."""
+    idle_since_ms = clock.now_ms(using) - IDLE_MS
+    # The outer condition is judged again on a row that an admit has charged meanwhile.
+    return execute(
+        using,
+        """
+        DELETE FROM headgate_django_ratebucket WHERE refilled_at_ms < %s AND id IN (
+            SELECT bucket.id
+            FROM headgate_django_ratebucket bucket
+            JOIN headgate_django_ratebudget budget ON budget.id = bucket.budget_id
+            WHERE bucket.refilled_at_ms < %s
+              AND %s - bucket.refilled_at_ms > (budget.burst * budget.window_ms - bucket.level) / budget."limit"
+            ORDER BY bucket.id
+            LIMIT %s
+        )
+        """,
+        [idle_since_ms, idle_since_ms, idle_since_ms, limit],
+    )
+
+
+def smallest_bursts(names: Collection[str], *, using: str) -> dict[str, int]:
+    """The smallest burst of each of these rate classes that has budgets: no heavier job can ever start."""
+    rows = fetch(
+        using,
+        "SELECT rate_class_id, min(burst) FROM headgate_django_ratebudget"
+        f" WHERE rate_class_id IN ({marks(len(names))}) GROUP BY rate_class_id",
+        sorted(names),
+    )
+    return dict(rows)
 
 
 def hold_back(until: Mapping[str, int], now_ms: int, *, using: str) -> None:

@@ -7,7 +7,7 @@ from headgate_django.duties import lease
 from headgate_django.duties.forget import forget_workers
 from headgate_django.duties.quarantine import FORGET_MS as SUSPECT_MS
 from headgate_django.duties.roster import BATCH, SWEEPS, Sweep, perform
-from headgate_django.models import Duty, Job, Quarantine, Suspect, Worker
+from headgate_django.models import Duty, Job, Quarantine, RateBucket, RateBudget, RateClass, Suspect, Worker
 from headgate_django.models.fleet import FORGET_MS
 from tests.support.builders import in_state, queued, running
 
@@ -62,6 +62,10 @@ def test_the_roster_reclaims_evicts_sweeps_and_forgets(now):
     Worker.objects.using("default").beat(
         "gone", hostname="h", pid=1, version="0", queues={}, status="running", capacity=1
     )
+    budget = RateBudget.objects.create(
+        rate_class=RateClass.objects.create(name="c"), limit=1, window_ms=1_000, burst=1
+    )
+    RateBucket.objects.create(budget=budget, level=0, refilled_at_ms=now.at_ms)
     now.advance(milliseconds=FORGET_MS + 1)
 
     for sweep in SWEEPS:

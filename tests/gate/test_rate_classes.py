@@ -6,10 +6,11 @@ import pytest
 
 from headgate_django.core.outcomes import Outcome
 from headgate_django.core.states import Event, State
-from headgate_django.exceptions import LeaseLost
+from headgate_django.exceptions import InvalidJob, LeaseLost
 from headgate_django.gate.explain import explain
 from headgate_django.lifecycle.ack import ack, ack_one
 from headgate_django.models import Job, RateBucket, RateBudget, RateClass, Worker
+from headgate_django.models.rates import IDLE_MS, forget_full
 from tests.support.builders import queued
 
 
@@ -86,8 +87,8 @@ def test_a_heavy_job_is_not_overtaken_by_light_ones_behind_it(now, admit):
 
 
 def test_a_job_heavier_than_the_burst_is_archived_with_the_reason_never_stuck(now, admit):
-    rate_class("c", (5, 1_000))
     heavy, light = queued(rate_class="c", weight=6), queued(rate_class="c")
+    rate_class("c", (5, 1_000))  # configured only after the job was stored
 
     assert [claim.id for claim in admit(10)] == [light.id]
     heavy.refresh_from_db()
@@ -233,3 +234,33 @@ def test_explain_counts_the_tokens_of_the_jobs_before(now, admit):
 
     assert answers == [True, True, True, False, False]
     assert [job.id in admitted for job in jobs] == answers
+
+
+def test_a_job_heavier_than_the_burst_is_refused_at_enqueue_when_the_burst_is_known(now):
+    rate_class("c", (5, 1_000), (50, 60_000))
+
+    with pytest.raises(InvalidJob, match="weight: 6 is above the burst of rate class c, which is 5"):
+        queued(rate_class="c", weight=6)
+
+    assert Job.objects.count() == 0
+    assert queued(rate_class="c", weight=5).weight == 5
+    assert queued(rate_class="unknown", weight=6).weight == 6
+
+
+def test_idle_buckets_that_are_full_again_are_forgotten_and_others_stay(now, admit):
+    rate_class("c", (60, 60_000), per_partition=True)
+    rate_class("slow", (1, 86_400_000))
+    for tenant in "ab":
+        queued(rate_class="c", partition_key=tenant)
+    queued(rate_class="slow")
+    admit(10)
+    assert RateBucket.objects.count() == 3
+    assert forget_full(limit=100, using="default") == 0
+
+    now.advance(milliseconds=IDLE_MS + 2_000)
+    queued(rate_class="c", partition_key="b")
+    admit(10)
+
+    assert forget_full(limit=100, using="default") == 1
+    left = set(RateBucket.objects.values_list("budget__rate_class", "partition_key"))
+    assert left == {("c", "b"), ("slow", "")}
