@@ -6,14 +6,14 @@ The decision itself, without a database: the gate runs it over tables, the simul
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from headgate_django.core.allocation import Group, Ledger, Stream, allocate
 from headgate_django.core.drawing import Candidate, Drawn
 from headgate_django.core.screening import Refusal, Verdicts, judge
-from headgate_django.core.turnstile import Ceiling, Turnstile
+from headgate_django.core.turnstile import Ceiling, Scope, Seat, Turnstile
 from headgate_django.core.walk import Walk
 
 EVERY_QUEUE = "*"
@@ -23,9 +23,6 @@ MAX_ROUNDS = 16
 
 FIRST_AHEAD, MAX_AHEAD = 64, 2_000
 """Jobs drawn beyond the shares after a round that gave too few: many in front may have expired."""
-
-Displacement = tuple[Ceiling, Stream]
-"""A full limit, and the stream of the job that takes the place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,11 +49,36 @@ class Store(Protocol):
     def remove(self, refused: Sequence[Refusal]) -> None:
         """Move the refused jobs to where the law sends them."""
 
-    def displace(self, places: Sequence[Displacement]) -> list[bool]:
-        """Cancel one running job for each of ``places``, the oldest first; which places were freed."""
+    def displace(self, ceiling: Ceiling, stream: Stream, count: int) -> Sequence[Stream]:
+        """Cancel the ``count`` oldest running jobs, or fewer, that share the place of ``stream``; their streams.
+
+        Never one that this admit has claimed itself.
+        """
 
     def claim(self, admitted: Sequence[Candidate], turnstile: Turnstile) -> int:
         """Step 6: make them running; how many."""
+
+
+def free_places(
+    places: Sequence[tuple[Ceiling, Stream]], displace: Callable[[Ceiling, Stream, int], Sequence[Stream]]
+) -> list[bool]:
+    """Which of ``places`` (a full limit, and whose job takes the place) running jobs could be moved aside for.
+
+    The narrowest limit first: a job that leaves its place there leaves the wider ones too, and no other must go.
+    """
+    takers = {ceiling.seat(stream): (ceiling, stream) for ceiling, stream in places}
+    wanted = Counter(ceiling.seat(stream) for ceiling, stream in places)
+    left: Counter[Seat | None] = Counter()
+    for seat in sorted(takers, key=lambda seat: takers[seat][0].scope is not Scope.PARTITION):
+        ceiling, stream = takers[seat]
+        if wanted[seat] > left[seat]:
+            gone = displace(ceiling, stream, wanted[seat] - left[seat])
+            left.update(other for one in gone for other, (wider, _) in takers.items() if wider.seat(one) == other)
+    freed = []
+    for ceiling, stream in places:
+        freed.append(left[ceiling.seat(stream)] > 0)
+        left[ceiling.seat(stream)] -= 1
+    return freed
 
 
 def effective_weights(names: Iterable[str], served: Mapping[str, int], own: Mapping[str, int]) -> dict[str, int]:
@@ -134,7 +156,7 @@ class Admission:
         ]
         if not wanted:
             return verdicts.admitted
-        freed = self.store.displace([(ceiling, candidate.stream) for candidate, ceiling in wanted])
+        freed = free_places([(ceiling, candidate.stream) for candidate, ceiling in wanted], self.store.displace)
         standing = {candidate.id for (candidate, _), place in zip(wanted, freed, strict=True) if not place}
         for candidate in verdicts.admitted:
             if candidate.id in standing:

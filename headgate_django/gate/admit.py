@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 
 from ulid import ULID
 
-from headgate_django.core.admission import MAX_CAPACITY, Admission, Displacement, Partitions
+from headgate_django.core.admission import MAX_CAPACITY, Admission, Partitions
 from headgate_django.core.allocation import Group, Ledger, Stream
 from headgate_django.core.drawing import Candidate, Drawn
 from headgate_django.core.outcomes import Claim
 from headgate_django.core.screening import Refusal
-from headgate_django.core.turnstile import Turnstile
+from headgate_django.core.turnstile import Ceiling, Turnstile
 from headgate_django.core.walk import Cursor
 from headgate_django.gate.claim import claim
 from headgate_django.gate.displace import displace
@@ -100,8 +100,8 @@ class _Tables:
     def remove(self, refused: Sequence[Refusal]) -> None:
         remove_refused(refused, self.now_ms, self.using)
 
-    def displace(self, places: Sequence[Displacement]) -> list[bool]:
-        return displace(places, self.lease_id, self.now_ms, self.using)
+    def displace(self, ceiling: Ceiling, stream: Stream, count: int) -> Sequence[Stream]:
+        return displace(ceiling, stream, count, lease_id=self.lease_id, now_ms=self.now_ms, using=self.using)
 
     def claim(self, admitted: Sequence[Candidate], turnstile: Turnstile) -> int:
         claims = claim(

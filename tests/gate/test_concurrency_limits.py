@@ -100,6 +100,33 @@ def test_one_admit_never_displaces_its_own_claims(now, admit):
     assert Job.objects.filter(state=State.RUNNING).count() == 2
 
 
+def test_one_cancelled_job_makes_room_under_all_limits_that_count_it(now, admit):
+    limit("queue", "queue", "q", 2, "cancel_running")
+    limit("tenant", "partition", "q", 1, "cancel_running")
+    older = queued(queue="q", partition_key="b")
+    admit(10)
+    now.advance(seconds=1)
+    same = queued(queue="q", partition_key="a")
+    admit(10)
+    newest = queued(queue="q", partition_key="a")
+
+    assert [claim.id for claim in admit(10)] == [newest.id]
+
+    states = dict(Job.objects.values_list("id", "state"))
+    assert states == {older.id: State.RUNNING, same.id: State.CANCELLED, newest.id: State.RUNNING}
+
+
+def test_a_lowered_ceiling_is_kept_by_the_next_job_that_displaces(now, admit):
+    limit("three", "queue", "q", 3, "cancel_running")
+    [queued(queue="q") for _ in range(3)]
+    admit(10)
+    ConcurrencyLimit.objects.update(max_concurrent=1)
+    newest = queued(queue="q")
+
+    assert [claim.id for claim in admit(10, worker_id="w2")] == [newest.id]
+    assert Job.objects.filter(state=State.RUNNING).count() == 1
+
+
 def test_a_place_is_free_again_on_every_way_out(now, admit):
     limit("one", "queue", "q", 1)
     for event in (Event.SUCCEED, Event.RETRY, Event.SKIP, Event.SNOOZE, Event.INTERRUPT, Event.UNDECODABLE):

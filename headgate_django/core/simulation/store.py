@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from headgate_django.core.admission import Displacement, Partitions
+from headgate_django.core.admission import Partitions
 from headgate_django.core.allocation import Group, Stream
 from headgate_django.core.buckets import Bucket, RateState
 from headgate_django.core.drawing import Candidate, Drawn, merge, requests
@@ -14,7 +14,7 @@ from headgate_django.core.screening import Refusal
 from headgate_django.core.simulation.backlog import Backlog, Waiting
 from headgate_django.core.simulation.scenario import Scenario
 from headgate_django.core.simulation.workers import Worker
-from headgate_django.core.turnstile import Saturated, Seat, Turnstile
+from headgate_django.core.turnstile import Ceiling, Saturated, Seat, Turnstile
 
 
 @dataclass(slots=True, eq=False)
@@ -74,14 +74,17 @@ class Memory:
     def remove(self, refused: Sequence[Refusal]) -> None:
         self.refused += [(refusal, self.backlog.take(refusal.candidate)) for refusal in refused]
 
-    def displace(self, places: Sequence[Displacement]) -> list[bool]:
-        seats = [ceiling.seat(stream) for ceiling, stream in places]
-        left = {seat: self._displace(seat, count) for seat, count in Counter(seats).items()}
-        freed = []
-        for seat in seats:
-            left[seat] -= 1
-            freed.append(left[seat] >= 0)
-        return freed
+    def displace(self, ceiling: Ceiling, stream: Stream, count: int) -> Sequence[Stream]:
+        mine = (self.worker, self.now_ms)
+        seat = ceiling.seat(stream)
+        runs = self._running.get(seat, ()) if seat else ()
+        others = [run for run in runs if (run.worker, run.started_at_ms) != mine]
+        oldest = sorted(others, key=lambda run: (run.started_at_ms, run.job.number))[:count]
+        for run in oldest:
+            run.displaced = True
+            self._leave(run)
+        self._gone += oldest  # this window goes on with the work in flight as it was read
+        return [run.stream for run in oldest]
 
     def claim(self, admitted: Sequence[Candidate], turnstile: Turnstile) -> int:
         assert self.worker is not None
@@ -123,15 +126,3 @@ class Memory:
         for ceiling in self._displacing:
             if seat := ceiling.seat(run.stream):
                 del self._running[seat][run]
-
-    def _displace(self, seat: Seat | None, count: int) -> int:
-        # What this admit has claimed itself is never the victim.
-        mine = (self.worker, self.now_ms)
-        runs = self._running.get(seat, ()) if seat else ()
-        others = [run for run in runs if (run.worker, run.started_at_ms) != mine]
-        oldest = sorted(others, key=lambda run: (run.started_at_ms, run.job.number))[:count]
-        for run in oldest:
-            run.displaced = True
-            self._leave(run)
-        self._gone += oldest  # this window goes on with the work in flight as it was read
-        return len(oldest)
