@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from django.core.management.base import CommandParser
 
-from headgate_django.management.subcommands import simulate
+from headgate_django.management.subcommands import explain, simulate
 from headgate_django.management.tabulate import Write
 
 
@@ -27,4 +27,4 @@ class Subcommand(Protocol):
         """Do it. Raises CommandError or ConfigurationError."""
 
 
-SUBCOMMANDS: Mapping[str, Subcommand] = {"simulate": simulate}
+SUBCOMMANDS: Mapping[str, Subcommand] = {"explain": explain, "simulate": simulate}
