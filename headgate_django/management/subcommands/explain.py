@@ -22,7 +22,7 @@ def add_arguments(parser: CommandParser) -> None:
     parser.add_argument("--json", action="store_true", help="Print the answer as JSON.")
 
 
-def handle(write: Write, job: str, **options: Any) -> None:
+def handle(write: Write, job: str = "", **options: Any) -> None:
     """Print the answer. Raises CommandError when there is no such job."""
     found = Job.objects.using(alias()).filter(pk=job).first() if "\0" not in job else None
     if found is None:
