@@ -7,41 +7,33 @@ that wait or are quarantined, which are never waited for.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from headgate_django.core.outcomes import Claim, Settlement
 from headgate_django.core.states import Event, State
 from headgate_django.models.quarantine import Quarantine, Suspect
-from headgate_django.models.store import execute, fetch, rows_per_statement, rowset
+from headgate_django.models.store import execute, marks, rows_per_statement
 
 AT_LIMIT = "crash limit reached"
 CANARY_CRASHED = "its canary crashed"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Loss:
-    """A worker that was lost while it ran this content, and when the last of those runs had begun."""
+MAX_WORKERS = 32
+"""Lost workers that are remembered for one content."""
 
-    fingerprint: str
-    worker_id: str
-    started_at_ms: int
-
-
-_COLUMNS = {"fingerprint": "text", "worker_id": "text", "started_at_ms": "bigint"}
-_COUNT = """
-WITH {lost}
-INSERT INTO headgate_django_suspect AS known (fingerprint, crash_count, worker_id, seen_at_ms)
-SELECT fingerprint, count(*), max(worker_id), %s FROM lost WHERE true GROUP BY fingerprint ORDER BY fingerprint
-ON CONFLICT (fingerprint) DO UPDATE
-SET crash_count = known.crash_count + (
-        SELECT count(*) FROM lost
-        WHERE lost.fingerprint = known.fingerprint
-          AND NOT (lost.worker_id = known.worker_id AND lost.started_at_ms <= known.seen_at_ms)
-    ),
-    worker_id = excluded.worker_id,
-    seen_at_ms = excluded.seen_at_ms
-RETURNING fingerprint, crash_count
+_SUSPECT = """
+INSERT INTO headgate_django_suspect (fingerprint, crash_count, workers, seen_at_ms) VALUES {rows}
+ON CONFLICT (fingerprint) DO UPDATE SET seen_at_ms = excluded.seen_at_ms
 """
+
+
+def lock_suspects(fingerprints: Sequence[str], now_ms: int, using: str) -> dict[str, Suspect]:
+    """The rows of these contents, made if there is none, and locked in the order given."""
+    step = rows_per_statement(using, 4)
+    for start in range(0, len(fingerprints), step):
+        part = fingerprints[start : start + step]
+        params = [value for fingerprint in part for value in (fingerprint, 0, "{}", now_ms)]
+        execute(using, _SUSPECT.format(rows=marks(len(part), 4)), params)
+    return Suspect.objects.using(using).in_bulk(fingerprints)
 
 
 def count_crashes(lost: Iterable[tuple[str, Claim]], now_ms: int, using: str) -> dict[str, int]:
@@ -50,22 +42,19 @@ def count_crashes(lost: Iterable[tuple[str, Claim]], now_ms: int, using: str) ->
     Counted are lost workers, not lost leases: a worker that dies with ten jobs of one content, none of which may
     be to blame, is one crash of it, also when its leases expire one after the other.
     """
-    latest: dict[tuple[str, str], int] = {}
-    for fingerprint, claim in lost:
-        key = (fingerprint, claim.worker_id)
-        latest[key] = max(claim.started_at_ms, latest.get(key, 0))
-    losses = sorted(Loss(*key, started_at_ms) for key, started_at_ms in latest.items())
-    crashes: dict[str, int] = {}
-    for part in _parts(losses, using):
-        rows = [(loss.fingerprint, loss.worker_id, loss.started_at_ms) for loss in part]
-        table, params = rowset(using, "lost", _COLUMNS, rows)
-        crashes.update(fetch(using, _COUNT.format(lost=table), [*params, now_ms]))
-    return crashes
-
-
-def _parts(losses: Sequence[Loss], using: str) -> Iterable[Sequence[Loss]]:
-    step = rows_per_statement(using, len(_COLUMNS) + 1)
-    return (losses[start : start + step] for start in range(0, len(losses), step))
+    lost = list(lost)
+    suspects = lock_suspects(sorted({fingerprint for fingerprint, _ in lost}), now_ms, using)
+    for fingerprint, claim in sorted(lost, key=lambda one: one[1].started_at_ms):
+        suspect = suspects[fingerprint]
+        # A run that began after its worker was counted belongs to another worker of the same name.
+        if claim.started_at_ms > suspect.workers.get(claim.worker_id, -1):
+            suspect.crash_count += 1
+            suspect.workers[claim.worker_id] = now_ms
+    for suspect in suspects.values():
+        newest = sorted(suspect.workers.items(), key=lambda one: one[1])[-MAX_WORKERS:]
+        suspect.workers = dict(newest)
+    Suspect.objects.using(using).bulk_update(suspects.values(), ["crash_count", "workers"], batch_size=100)
+    return {fingerprint: suspect.crash_count for fingerprint, suspect in suspects.items()}
 
 
 def lock_quarantines(fingerprints: Collection[str], using: str) -> dict[str, Quarantine]:

@@ -53,8 +53,8 @@ def send_canary(fingerprint: str, *, using: str) -> str:
 
 
 _SUSPECT = """
-INSERT INTO headgate_django_suspect (fingerprint, crash_count, worker_id, seen_at_ms)
-SELECT fingerprint, 0, '', %s FROM headgate_django_quarantine
+INSERT INTO headgate_django_suspect (fingerprint, crash_count, workers, seen_at_ms)
+SELECT fingerprint, 0, '{}', %s FROM headgate_django_quarantine
 WHERE fingerprint = %s AND canary_job_id = '' AND NOT is_lifted
 ON CONFLICT (fingerprint) DO UPDATE SET seen_at_ms = excluded.seen_at_ms
 """

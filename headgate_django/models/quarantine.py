@@ -55,7 +55,7 @@ class Suspect(models.Model):
 
     fingerprint = KeyField(primary_key=True, max_length=32)
     crash_count = models.PositiveIntegerField(default=0, help_text="Workers lost while they ran this content.")
-    worker_id = KeyField(max_length=255, default="", blank=True, help_text="The worker that was counted last.")
+    workers = models.JSONField(default=dict, help_text="The workers that were counted last, and when.")
     seen_at_ms = MillisecondsField(instant=True)
 
     class Meta:

@@ -12,8 +12,9 @@ from headgate_django.core.outcomes import Claim, Outcome
 from headgate_django.core.states import Event, State
 from headgate_django.exceptions import Quarantined
 from headgate_django.gate.admit import Gate
+from headgate_django.lifecycle import quarantine
 from headgate_django.lifecycle.ack import ack
-from headgate_django.lifecycle.reclaim import reclaim
+from headgate_django.lifecycle.reclaim import LEASE_EXPIRED, lose_leases, reclaim
 from headgate_django.lifecycle.release import release
 from headgate_django.models import Job, Quarantine, Suspect
 from tests.support.builders import BOOM, queued, running
@@ -88,6 +89,37 @@ def test_leases_of_one_dead_worker_that_expire_one_after_the_other_are_one_crash
 
     assert crashes() == {jobs[0].fingerprint: 1}
     assert {state(job) for job in jobs} == {State.RETRYABLE}
+
+
+def test_workers_that_are_lost_together_are_known_again_when_their_other_leases_expire(now):
+    for _ in range(6):
+        sibling()
+    for _ in range(3):
+        for worker_id in ("w1", "w2"):
+            admit_one(worker_id)
+        now.advance(seconds=5)
+    now.advance(milliseconds=LEASE - 15_000)
+
+    for _ in range(3):
+        assert reclaim() == 2
+        now.advance(seconds=5)
+
+    assert list(crashes().values()) == [2]
+    assert not Quarantine.objects.exists()
+
+
+def test_of_many_lost_workers_the_latest_are_remembered(now, settings):
+    settings.HEADGATE = {"CRASH_LIMIT": 1_000}
+    for _ in range(quarantine.MAX_WORKERS + 3):
+        sibling()
+    claims = [admit_one(f"w{number}") for number in range(quarantine.MAX_WORKERS + 3)]
+    for claim in claims:
+        now.advance(seconds=1)
+        lose_leases([claim], LEASE_EXPIRED, now_ms=now.at_ms, using="default")
+
+    suspect = Suspect.objects.get()
+    assert suspect.crash_count == quarantine.MAX_WORKERS + 3
+    assert set(suspect.workers) == {f"w{number}" for number in range(3, quarantine.MAX_WORKERS + 3)}
 
 
 def test_a_worker_that_crashes_again_under_the_same_name_counts_again(now):
