@@ -104,14 +104,15 @@ class Both:
 
     def enqueue(self, stream: Stream, priority: int, weight: int, now_ms: int) -> None:
         self.number += 1
-        queued(
+        job = queued(
             id=name(self.number),
             queue=stream.queue,
             partition_key=stream.partition_key,
             rate_class=stream.rate_class,
             priority=priority,
-            weight=weight,
         )
+        # Enqueue refuses what no burst can carry; here the job was stored before the budget was made smaller.
+        Job.objects.filter(pk=job.pk).update(weight=weight)
         self.memory.backlog.add(stream, priority, Waiting(now_ms, self.number, weight, 1, 0))
 
     def admit(self, capacity: int, now_ms: int) -> tuple[Answer, Answer]:
