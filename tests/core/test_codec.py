@@ -227,3 +227,11 @@ def test_a_foreign_extension_is_refused_as_a_value_error(code, body):
 def test_bytes_that_are_no_payload_are_refused(payload):
     with pytest.raises(ValueError):
         decode(payload)
+
+
+def test_an_offset_below_a_second_is_carried():
+    odd = datetime(2000, 1, 1, tzinfo=timezone(timedelta(microseconds=1)))
+
+    back = decode(encode({"at": odd}))["at"]
+
+    assert (back, back.utcoffset()) == (odd, odd.utcoffset())
