@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from headgate_django.core.allocation import Stream
 from headgate_django.core.states import Event, State
-from headgate_django.core.turnstile import Ceiling, Scope
+from headgate_django.core.turnstile import Ceiling
+from headgate_django.gate.limits import counted_with
 from headgate_django.models.job import Job
 from headgate_django.models.store import fetch, literals, skip_locked
 
@@ -19,11 +20,7 @@ def displace(
     A running job that somebody else is ending at this moment is passed over. Claims of this admit, which run
     under ``lease_id``, are never the victims.
     """
-    condition, params = {
-        Scope.QUEUE: ("queue = %s", [stream.queue]),
-        Scope.PARTITION: ("queue = %s AND partition_key = %s", [stream.queue, stream.partition_key]),
-        Scope.RATE_CLASS: ("rate_class = %s", [stream.rate_class]),
-    }[ceiling.scope]
+    condition, params = counted_with(ceiling, stream)
     rows = fetch(
         using,
         "SELECT id, queue, partition_key, rate_class FROM headgate_django_job"

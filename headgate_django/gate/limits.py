@@ -30,6 +30,15 @@ def load_turnstile(
     return Turnstile(classes=states, ceilings=ceilings)
 
 
+def counted_with(ceiling: Ceiling, stream: Stream) -> tuple[str, list[str]]:
+    """The condition, with its parameters, of the jobs that share the places of ``ceiling`` with this stream."""
+    return {
+        Scope.QUEUE: ("queue = %s", [stream.queue]),
+        Scope.PARTITION: ("queue = %s AND partition_key = %s", [stream.queue, stream.partition_key]),
+        Scope.RATE_CLASS: ("rate_class = %s", [stream.rate_class]),
+    }[ceiling.scope]
+
+
 def _load_ceilings(
     streams: Sequence[Stream], classes: Sequence[str], lock: str, using: str
 ) -> tuple[Ceiling, ...]:

@@ -9,7 +9,7 @@ from headgate_django.core.allocation import Stream
 from headgate_django.core.buckets import RateState
 from headgate_django.core.states import State
 from headgate_django.core.turnstile import Answer, Ceiling, Scope, Turnstile
-from headgate_django.gate.limits import load_turnstile
+from headgate_django.gate.limits import counted_with, load_turnstile
 from headgate_django.gate.policies import load_partitions
 from headgate_django.models.job import Job
 from headgate_django.models.rates import READ
@@ -79,11 +79,7 @@ def _ruling(job: Job, stream: Stream, turnstile: Turnstile, ahead: int, using: s
 
 
 def _holders(ceiling: Ceiling, stream: Stream, using: str) -> str:
-    condition, params = {
-        Scope.QUEUE: ("queue = %s", [stream.queue]),
-        Scope.PARTITION: ("queue = %s AND partition_key = %s", [stream.queue, stream.partition_key]),
-        Scope.RATE_CLASS: ("rate_class = %s", [stream.rate_class]),
-    }[ceiling.scope]
+    condition, params = counted_with(ceiling, stream)
     rows = fetch(
         using,
         f"SELECT id, worker_id FROM headgate_django_job WHERE state = '{State.RUNNING}' AND {condition}"
