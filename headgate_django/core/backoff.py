@@ -17,8 +17,13 @@ def failure_delay(attempt: int, jitter: float, *, base_ms: int = BASE_MS, cap_ms
 
 
 def crash_delay(crash_attempt: int, jitter: float, *, base_ms: int = BASE_MS, cap_ms: int = CAP_MS) -> int:
-    """Milliseconds before the next try after the lost lease that made ``crash_attempt`` crashes (≥ 1)."""
-    return _spread(_exponential(crash_attempt, base_ms, cap_ms), jitter, base_ms)
+    """Milliseconds before the next try after the lost lease that made ``crash_attempt`` crashes (≥ 1).
+
+    After the first only a spread of half a base: the job may be innocent, and it runs alone from now on.
+    """
+    if crash_attempt <= 1:
+        return int(jitter * base_ms / 2)
+    return _spread(_exponential(crash_attempt - 1, base_ms, cap_ms), jitter, base_ms)
 
 
 def _spread(delay_ms: int, jitter: float, base_ms: int) -> int:

@@ -64,7 +64,8 @@ class Failure:
 class Outcome:
     """The verdict on one run. ``delay_ms`` is used by retry (None: the backoff), snooze and rate_limit.
 
-    ``hold_class_ms`` keeps the whole rate class back; ``actual_weight`` corrects what was charged for the run.
+    ``hold_class_ms`` keeps the whole rate class back; ``actual_weight`` corrects what was charged for the run;
+    ``logs`` is what the run said, bounded.
     """
 
     event: Event
@@ -73,6 +74,7 @@ class Outcome:
     hold_class_ms: int = 0
     actual_weight: int | None = None
     failure: Failure | None = None
+    logs: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +91,7 @@ class Settlement:
     interruptions: int
     delay_ms: int | None
     failure: Failure | None
+    logs: str = ""
 
 
 RUN_EVENTS = frozenset(
@@ -101,6 +104,7 @@ RUN_EVENTS = frozenset(
         Event.RATE_LIMIT,
         Event.UNDECODABLE,
         Event.INTERRUPT,
+        Event.EXPIRE,
     }
 )
 """What a worker may ack. ``lose_lease`` belongs to the reclaimer."""
@@ -130,6 +134,7 @@ def settle(claim: Claim, outcome: Outcome, *, jitter: float, crash_limit: int = 
         interruptions=_count(claim.interruptions, event is Event.INTERRUPT),
         delay_ms=_delay_ms(outcome, attempt, crash_attempt, jitter),
         failure=outcome.failure,
+        logs=outcome.logs,
     )
 
 

@@ -190,6 +190,7 @@ def _attempt(claim: Claim, to: Settlement, now_ms: int) -> Attempt:
         error_class=failure.error_class[:255],
         message=failure.message,
         traceback=failure.traceback,
+        logs=to.logs,
     )
 
 

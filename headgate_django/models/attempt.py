@@ -21,6 +21,9 @@ class Attempt(models.Model):
     error_class = models.CharField(max_length=255, default="")
     message = models.TextField(default="")
     traceback = models.TextField(default="")
+    logs = models.TextField(
+        default="", db_default="", help_text="What the run logged, or printed if it ran alone: bounded, private."
+    )
 
     class Meta:
         default_permissions = ()

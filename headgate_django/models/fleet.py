@@ -40,12 +40,38 @@ class Worker(models.Model):
     hostname = models.CharField(max_length=255)
     pid = models.PositiveIntegerField()
     version = models.CharField(max_length=64)
+    supervisor = KeyField(
+        max_length=255, default="", db_default="", help_text="Name of the worker command; its processes share it."
+    )
+    code_version = models.CharField(
+        max_length=64, default="", db_default="", help_text="What --code-version says of the application's code."
+    )
     queues = models.JSONField(default=dict, help_text='Queue name to weight; {"*": 1} is every queue.')
     status = models.CharField(max_length=16, default="running")
     capacity = models.PositiveIntegerField()
     in_flight = models.PositiveIntegerField(default=0)
+    stuck = models.PositiveIntegerField(
+        default=0, db_default=0, help_text="Threads whose handler ignores that its time is up."
+    )
+    current_jobs = models.JSONField(
+        default=list, db_default=[], help_text="What runs now: id, kind and start of up to 50 jobs."
+    )
     polls = models.BigIntegerField(default=0)
     empty_polls = models.BigIntegerField(default=0)
+    recent_polls = models.PositiveSmallIntegerField(default=0, db_default=0, help_text="At most 128.")
+    recent_empty_polls = models.PositiveSmallIntegerField(default=0, db_default=0)
+    rss_bytes = models.BigIntegerField(
+        default=0, db_default=0, help_text="Resident memory; 0 where it is unknown."
+    )
+    wakeup = models.CharField(
+        max_length=8, default="", db_default="", help_text="How it hears of new work: listen, file or poll."
+    )
+    command = models.CharField(max_length=16, default="", db_default="", help_text="What it is told to do next.")
+    commanded_at_ms = MillisecondsField(null=True, instant=True)
+    acknowledged = models.CharField(
+        max_length=16, default="", db_default="", help_text="The last command that it obeyed."
+    )
+    acknowledged_at_ms = MillisecondsField(null=True, instant=True)
     started_at_ms = MillisecondsField(instant=True)
     heartbeat_at_ms = MillisecondsField(instant=True)
 
@@ -53,6 +79,7 @@ class Worker(models.Model):
 
     class Meta:
         default_permissions = ("view",)
+        permissions = [("command_worker", "Can send commands to workers")]
         ordering = ["id"]
 
     def __str__(self) -> str:

@@ -18,7 +18,8 @@ from headgate_django.models.store import alias, execute, marks, write_transactio
 from headgate_django.signals import job_died, job_transitioned, send_after_commit
 
 DEATHS = frozenset({State.ARCHIVED, State.QUARANTINED, State.UNDECODABLE})
-FENCED_EVENTS = RUN_EVENTS | {Event.ADMIT, Event.LOSE_LEASE}
+FENCED_EVENTS = RUN_EVENTS - {Event.EXPIRE} | {Event.ADMIT, Event.LOSE_LEASE}
+"""What only the gate, an ack or the reclaimer does. A deadline also passes for jobs that wait."""
 DEFERRED = tuple(state for state in State if state in WAITING - {State.AVAILABLE})
 """States of jobs that wait for something before they are available."""
 _STEP = 500  # ids in one statement: no database's limit on parameters is met
@@ -155,6 +156,10 @@ class Job(models.Model):
     error_class = models.CharField(max_length=255, default="", blank=True)
     error_summary = models.CharField(max_length=512, default="", blank=True)
     error_group = KeyField(max_length=32, default="", blank=True)
+    progress_done = models.BigIntegerField(default=0, db_default=0)
+    progress_total = models.BigIntegerField(default=0, db_default=0, help_text=_("0 when it is not known."))
+    progress_note = models.CharField(max_length=255, default="", db_default="", blank=True)
+    progress_at_ms = MillisecondsField(null=True, blank=True, instant=True)
 
     objects = JobQuerySet.as_manager()
 

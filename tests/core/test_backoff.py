@@ -13,14 +13,18 @@ jitters = st.floats(min_value=0, max_value=1, exclude_max=True)
 both = pytest.mark.parametrize("delay", [failure_delay, crash_delay])
 
 
-@both
-def test_the_first_delays_double_from_one_second(delay):
-    assert [delay(count, 0.0) for count in range(1, 6)] == [1_000, 2_000, 4_000, 8_000, 16_000]
+def test_the_first_delays_double_from_one_second():
+    assert [failure_delay(count, 0.0) for count in range(1, 6)] == [1_000, 2_000, 4_000, 8_000, 16_000]
+
+
+def test_after_the_first_crash_a_job_comes_back_at_once_and_later_ones_double_from_one_second():
+    assert [crash_delay(count, 0.0) for count in range(1, 6)] == [0, 1_000, 2_000, 4_000, 8_000]
+    assert max(crash_delay(1, step / 500) for step in range(500)) < BASE_MS / 2
 
 
 @both
 def test_no_count_overflows_or_passes_the_cap(delay):
-    assert all(BASE_MS <= delay(count, 0.0) <= CAP_MS for count in range(1, 10_001))
+    assert all(BASE_MS <= delay(count, 0.0) <= CAP_MS for count in range(2, 10_001))
     assert delay(2**31, 0.0) == CAP_MS
 
 

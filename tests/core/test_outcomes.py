@@ -73,7 +73,7 @@ def test_an_outcome_leads_to_its_state_and_raises_its_counter_alone(event, state
 
 
 def test_every_event_that_ends_a_run_is_covered_above():
-    assert RUN_EVENTS | {Event.LOSE_LEASE, Event.EXPIRE, Event.CANCEL} == ENDS_A_RUN
+    assert RUN_EVENTS | {Event.LOSE_LEASE, Event.CANCEL} == ENDS_A_RUN
 
 
 def test_success_without_retention_deletes():
