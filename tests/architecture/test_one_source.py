@@ -21,6 +21,7 @@ NO_STATE = {
     "admin/queues.py": {"available", "running", "scheduled", "retryable"},  # names of columns
     "core/simulation/report.py": {"completed"},  # the name of a number in the report
     "management/subcommands/simulate.py": {"completed"},  # the name of a number in the report
+    "core/commands.py": {"running"},  # what a worker does, not a job
     "core/envelope.py": {"pending"},  # the name of a field of the envelope
     "exceptions.py": {"running"},  # the lowest room: it cannot import the law
     "gate/explain.py": {"running", "pending"},  # the name of the step that says no
