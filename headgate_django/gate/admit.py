@@ -45,6 +45,8 @@ class Gate:
     lease_ms: int = DEFAULT_LEASE_MS
     using: str = ""
     portable: bool = False
+    sticky: str = ""
+    """The name by which jobs ask for this worker alone; default: its id."""
     ledger: Ledger = field(default_factory=Ledger)
     cursor: Cursor = field(default_factory=Cursor)
 
@@ -60,7 +62,8 @@ class Gate:
             now_ms = begin_pinned(using)
             make_due_available(now_ms, using)
             queues = load_queues(self.queues, self.cursor, using=using)
-            walk = walk_streams(queues.names, self.worker_id, self.cursor, using=using, portable=self.portable)
+            me = self.sticky or self.worker_id
+            walk = walk_streams(queues.names, me, self.cursor, using=using, portable=self.portable)
             tables = _Tables(self, queues, now_ms, using)
             admission = Admission(
                 store=tables, ledger=self.ledger, free=capacity, queue_weights=queues.weights, now_ms=now_ms

@@ -36,18 +36,21 @@ def lock_suspects(fingerprints: Sequence[str], now_ms: int, using: str) -> dict[
     return Suspect.objects.using(using).in_bulk(fingerprints)
 
 
-def count_crashes(lost: Iterable[tuple[str, Claim]], now_ms: int, using: str) -> dict[str, int]:
+def count_crashes(
+    lost: Iterable[tuple[str, Claim]], now_ms: int, using: str, *, each_its_own: bool = False
+) -> dict[str, int]:
     """Count lost leases, given as (fingerprint, claim); the crashes of each content since its last success.
 
     Counted are lost workers, not lost leases: a worker that dies with ten jobs of one content, none of which may
-    be to blame, is one crash of it, also when its leases expire one after the other.
+    be to blame, is one crash of it, also when its leases expire one after the other. Jobs that died ``each_its_own``
+    death, in processes of their own, count each.
     """
     lost = list(lost)
     suspects = lock_suspects(sorted({fingerprint for fingerprint, _ in lost}), now_ms, using)
     for fingerprint, claim in sorted(lost, key=lambda one: one[1].started_at_ms):
         suspect = suspects[fingerprint]
         # A run that began after its worker was counted belongs to another worker of the same name.
-        if claim.started_at_ms > suspect.workers.get(claim.worker_id, -1):
+        if each_its_own or claim.started_at_ms > suspect.workers.get(claim.worker_id, -1):
             suspect.crash_count += 1
             suspect.workers[claim.worker_id] = now_ms
     for suspect in suspects.values():

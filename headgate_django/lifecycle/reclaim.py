@@ -1,11 +1,12 @@
-"""Reclaim: jobs whose lease has expired are retryable again, or quarantined at the crash limit.
+"""Lost leases: jobs whose lease has expired, or whose process is known to be dead, are retryable or quarantined.
 
-Decided from the lease on the job alone: whether the worker's own row still exists never matters.
+An expired lease is judged from the job alone: whether the worker's own row still exists never matters.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from headgate_django.conf import config
@@ -15,11 +16,24 @@ from headgate_django.core.states import Event, State
 from headgate_django.lifecycle import quarantine
 from headgate_django.lifecycle import settle as settling
 from headgate_django.lifecycle.settle import Held
+from headgate_django.lifecycle.wakeup import notify_after_commit
 from headgate_django.models import clock
+from headgate_django.models.fleet import Worker
 from headgate_django.models.job import Job
-from headgate_django.models.store import alias, fetch, retrying_locked, skip_locked, write_transaction
+from headgate_django.models.store import (
+    alias,
+    begin_pinned,
+    fetch,
+    retrying_locked,
+    skip_locked,
+    write_transaction,
+)
 
 LEASE_EXPIRED = Failure(error_class="LeaseLost", message="lease expired without ack", group="lease-expired")
+EXPIRED = Outcome(event=Event.LOSE_LEASE, failure=LEASE_EXPIRED)
+
+Lost = tuple[Claim, Outcome]
+"""A claim whose lease is lost, and an outcome of that event with the cause."""
 
 
 def reclaim(*, limit: int = 500, using: str = "") -> int:
@@ -38,33 +52,76 @@ def reclaim(*, limit: int = 500, using: str = "") -> int:
             )
             expired = Job.objects.using(using).filter(id__in=[row[0] for row in rows])
             claims = [claim_of(job) for job in expired] if rows else []
-            return len(lose_leases(claims, LEASE_EXPIRED, now_ms=now_ms, using=using))
+            return len(lose_leases([(claim, EXPIRED) for claim in claims], now_ms=now_ms, using=using))
 
     return retrying_locked(using, work)
 
 
-def lose_leases(claims: list[Claim], cause: Failure, *, now_ms: int, using: str) -> set[Held]:
+def report_lost(results: Sequence[Lost], *, using: str = "") -> set[Held]:
+    """Jobs whose own process died, each to blame for itself; (id, fence) of those that still held their lease."""
+    using = using or alias()
+
+    def work() -> set[Held]:
+        with write_transaction(using):
+            return lose_leases(results, now_ms=clock.now_ms(using), using=using, each_its_own=True)
+
+    return retrying_locked(using, work) if results else set()
+
+
+def lose_worker(
+    worker_id: str, cause: Failure, *, innocent: Collection[Held] = (), is_crash: bool = True, using: str = ""
+) -> tuple[int, int]:
+    """A worker process is gone: take its leases back now; how many were lost, and how many given back.
+
+    The ``innocent`` (id and fence) were in processes of their own and did not kill it: they are interrupted, which
+    costs nothing, and so are all when its end was no crash.
+    """
+    using = using or alias()
+    lost, given_back = Outcome(event=Event.LOSE_LEASE, failure=cause), Outcome(event=Event.INTERRUPT, failure=cause)
+
+    def work() -> tuple[int, int]:
+        with write_transaction(using):
+            now_ms = begin_pinned(using)
+            running = Job.objects.using(using).filter(state=State.RUNNING, worker_id=worker_id).order_by("pk")
+            claims = [claim_of(job) for job in running]
+            settling.lock(claims, using)  # all of them, in the order of their ids, before any is written
+            guilty = [claim for claim in claims if is_crash and (claim.id, claim.fence) not in innocent]
+            held = lose_leases([(claim, lost) for claim in guilty], now_ms=now_ms, using=using)
+            spared = [claim for claim in claims if claim not in guilty]
+            settling.write([(claim, settle(claim, given_back, jitter=0.0)) for claim in spared], using=using)
+            Worker.objects.using(using).filter(id=worker_id).delete()
+            notify_after_commit({claim.queue for claim in claims}, using)
+            return len(held), len(spared)
+
+    return retrying_locked(using, work)
+
+
+def lose_leases(
+    results: Sequence[Lost], *, now_ms: int, using: str, each_its_own: bool = False
+) -> set[Held]:
     """Report leases lost, inside the caller's transaction; (id, fence) of those that were still held.
 
-    At the crash limit the content is quarantined, and with it all of its jobs that are lost here.
+    At the crash limit the content is quarantined, and with it all of its jobs that are lost here. ``each_its_own``:
+    no two of them shared a process.
     """
-    if not claims:
+    if not results:
         return set()
-    contents = settling.lock(claims, using)
-    unique = {(claim.id, claim.fence): claim for claim in claims}
-    lost = [(contents[key], claim) for key, claim in unique.items() if key in contents]
-    crashes = quarantine.count_crashes(lost, now_ms, using)
+    contents = settling.lock([claim for claim, _ in results], using)
+    unique = {(claim.id, claim.fence): (claim, outcome) for claim, outcome in results}
+    outcomes = {key: outcome for key, (_, outcome) in unique.items()}
+    lost = [(contents[key], claim) for key, (claim, _) in unique.items() if key in contents]
+    crashes = quarantine.count_crashes(lost, now_ms, using, each_its_own=each_its_own)
     for fingerprint, claim in lost:
         crashes[fingerprint] = max(crashes[fingerprint], min(claim.crash_attempt + 1, INT32_MAX))
     known = quarantine.lock_quarantines(crashes.keys(), using)
 
     limit = config().crash_limit
-    outcome = Outcome(event=Event.LOSE_LEASE, failure=cause)
     ended = []
     for fingerprint, claim in lost:
         # Content that is in quarantine already has reached the limit, whatever is counted now.
         in_force = fingerprint in known and not known[fingerprint].is_lifted
         counted = max(crashes[fingerprint], limit * in_force)
+        outcome = outcomes[claim.id, claim.fence]
         to = settle(claim, outcome, jitter=random.random(), crash_limit=limit, crashes=counted)
         ended.append((fingerprint, claim, to))
     quarantine.condemn(ended, crashes, known, now_ms, using)

@@ -14,10 +14,9 @@ from typing import Any
 
 from headgate_django.conf import config
 from headgate_django.core.admission import EVERY_QUEUE
-from headgate_django.core.durations import to_ms
-from headgate_django.core.envelope import check_key
 from headgate_django.core.suggestion import suggestion
-from headgate_django.exceptions import ConfigurationError, InvalidJob
+from headgate_django.exceptions import ConfigurationError
+from headgate_django.worker import parsing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,15 +24,23 @@ class WorkerOptions:
     """Validated options. Durations are milliseconds; queues map a name to its weight."""
 
     queues: Mapping[str, int]
+    processes: int
     threads: int
     lease: int
     shutdown_timeout: int
     poll_interval: int
     burst: bool
     max_jobs: int
+    max_memory: int
+    timeout_grace: int
+    start_timeout: int
     duties: bool
     database: str
     name: str
+    code_version: str
+    health_file: str
+    health_port: str
+    reload: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,121 +66,96 @@ class Option:
     @property
     def is_switch(self) -> bool:
         """Whether it is on or off."""
-        return self.parse is _switch
-
-
-def parse_queues(where: str, value: object) -> dict[str, int]:
-    """``critical:6,default:3`` or a dict → name to weight; ``*`` is every queue."""
-    if isinstance(value, Mapping):
-        pairs = [(str(name), weight) for name, weight in value.items()]
-    elif isinstance(value, str):
-        pairs = [_queue_pair(where, part.strip()) for part in value.split(",") if part.strip()]
-    else:
-        raise ConfigurationError(f"{where} must look like critical:6,default:3, not {value!r}")
-    if not pairs:
-        raise ConfigurationError(f"{where} names no queue")
-    queues: dict[str, int] = {}
-    for name, weight in pairs:
-        if name in queues:
-            raise ConfigurationError(f"{where} names queue {name!r} twice")
-        try:
-            check_key(where, name, required=True)
-        except InvalidJob as error:
-            raise ConfigurationError(str(error)) from error
-        queues[name] = _integer(f"{where}: weight of {name!r}", weight, minimum=1)
-    return queues
-
-
-def _queue_pair(where: str, part: str) -> tuple[str, Any]:
-    name, colon, weight = part.rpartition(":")
-    return (name, weight) if colon else (part, 1)
-
-
-def _integer(where: str, value: object, *, minimum: int) -> int:
-    try:
-        number = int(str(value))
-    except ValueError:
-        raise ConfigurationError(f"{where} must be a whole number, not {value!r}") from None
-    if isinstance(value, bool) or number < minimum:
-        raise ConfigurationError(f"{where} must be at least {minimum}, not {value!r}")
-    return number
-
-
-def _at_least(minimum: int) -> Callable[[str, Any], int]:
-    return lambda where, value: _integer(where, value, minimum=minimum)
-
-
-def _seconds(minimum_ms: int) -> Callable[[str, Any], int]:
-    def parse(where: str, value: Any) -> int:
-        try:
-            return to_ms(float(value) if isinstance(value, str) else value, where, minimum=minimum_ms)
-        except InvalidJob as error:
-            raise ConfigurationError(str(error)) from error
-        except ValueError:
-            raise ConfigurationError(f"{where} must be a number of seconds, not {value!r}") from None
-
-    return parse
-
-
-def _switch(where: str, value: object) -> bool:
-    words = {
-        "1": True,
-        "true": True,
-        "yes": True,
-        "on": True,
-        "0": False,
-        "false": False,
-        "no": False,
-        "off": False,
-    }
-    parsed = words.get(str(value).lower())
-    if parsed is None:
-        raise ConfigurationError(f"{where} must be true or false, not {value!r}")
-    return parsed
-
-
-def _name(where: str, value: object) -> str:
-    try:
-        check_key(where, str(value))
-    except InvalidJob as error:
-        raise ConfigurationError(str(error)) from error
-    if not str(value).isascii():
-        raise ConfigurationError(f"{where} must be ASCII, not {value!r}")
-    return str(value)
+        return self.parse is parsing.switch
 
 
 OPTIONS = (
     Option(
         "queues",
         EVERY_QUEUE,
-        parse_queues,
+        parsing.parse_queues,
         "NAME[:WEIGHT],…",
         "Queues to serve, with weights: critical:6,default:3 gives critical twice as many slots as default while "
         "both have work. * is every queue.",
     ),
-    Option("threads", 10, _at_least(1), "N", "Jobs to run at the same time, in threads or on the event loop."),
+    Option(
+        "processes",
+        1,
+        parsing.at_least(0),
+        "N",
+        "Worker processes under one supervisor. 0 runs jobs in this process itself, without a supervisor and without "
+        "isolation: for a debugger.",
+    ),
+    Option(
+        "threads",
+        10,
+        parsing.at_least(1),
+        "N",
+        "Jobs that a process runs at the same time: in threads, on the event loop, or in processes of their own.",
+    ),
     Option(
         "lease",
         30,
-        _seconds(1_000),
+        parsing.seconds(1_000),
         "SECONDS",
         "How long a claim lasts without renewal (each third of it). A killed machine's jobs run again after it.",
     ),
     Option(
         "shutdown_timeout",
         25,
-        _seconds(0),
+        parsing.seconds(0),
         "SECONDS",
         "How long running jobs may take to finish on SIGTERM or SIGINT before their leases are given back.",
     ),
-    Option("poll_interval", 2, _seconds(50), "SECONDS", "Longest pause between two looks at an empty queue."),
+    Option("poll_interval", 2, parsing.seconds(50), "SECONDS", "Longest pause between two looks at an empty queue."),
     Option(
-        "burst", False, _switch, "", "Exit when nothing is left that may run now. Does not wait for future jobs."
+        "burst", False, parsing.switch, "", "Exit when nothing is left that may run now. Does not wait for future jobs."
     ),
-    Option("max_jobs", 0, _at_least(0), "N", "Exit cleanly after N jobs; 0 is no limit."),
-    Option("duties", True, _switch, "", "Take part in the fleet's sweeps: reclaim, evict and the like."),
-    Option("database", "", _name, "ALIAS", "Database alias to serve; default: where the queue's tables live."),
-    Option("name", "", _name, "NAME", "Id of this worker, unique in the fleet; default: host-pid-random."),
+    Option("max_jobs", 0, parsing.at_least(0), "N", "Replace a process after N jobs; 0 is no limit."),
+    Option(
+        "max_memory",
+        0,
+        parsing.size(32 * 1024**2),
+        "SIZE",
+        "Replace a process whose resident memory is above this, such as 512MB, when its jobs have finished; 0 is no "
+        "limit.",
+    ),
+    Option(
+        "timeout_grace",
+        5,
+        parsing.seconds(100),
+        "SECONDS",
+        "How long a handler may go on after its time is up, before it is fenced off as stuck (or killed, if it runs "
+        "isolated).",
+    ),
+    Option(
+        "start_timeout",
+        60,
+        parsing.seconds(1_000),
+        "SECONDS",
+        "How long a process may take until it serves; then it is killed and replaced.",
+    ),
+    Option("duties", True, parsing.switch, "", "Take part in the fleet's sweeps: reclaim, evict and the like."),
+    Option("database", "", parsing.name, "ALIAS", "Database alias to serve; default: where the queue's tables live."),
+    Option(
+        "name",
+        "",
+        parsing.name,
+        "NAME",
+        "Name of this worker, unique in the fleet; default: host-pid-random. Its processes have ids of their own.",
+    ),
+    Option(
+        "code_version", "", parsing.text(64), "TEXT", "Version of the application's code, shown in the register."
+    ),
+    Option("health_file", "", parsing.text(4_096), "PATH", "A file that is touched each second while all is well."),
+    Option(
+        "health_port",
+        "",
+        parsing.address,
+        "[HOST:]PORT",
+        "Answer /live, /ready and /started over HTTP; on loopback unless a host is given.",
+    ),
+    Option("reload", False, parsing.switch, "", "For development: start afresh when a Python file changes."),
 )
 
 

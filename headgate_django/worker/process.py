@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import faulthandler
 import logging
+import signal
 import sys
+import threading
 from collections.abc import Callable
+from types import FrameType
+from typing import Any
 
 from django.conf import settings
 from django.db import connections
@@ -12,30 +17,87 @@ from django.db import connections
 from headgate_django.control.declare import sync_declared
 from headgate_django.jobs import registry
 from headgate_django.models.store import alias
+from headgate_django.worker import capture
+from headgate_django.worker.control import Control
 from headgate_django.worker.options import WorkerOptions
+from headgate_django.worker.orders import Orders
 from headgate_django.worker.runtime import Runtime
-from headgate_django.worker.shutdown import Shutdown
 from headgate_django.worker.sweeper import Sweeper
+from headgate_django.worker.trouble import Trouble
 
 logger = logging.getLogger("headgate_django.worker")
 
 
-def run_worker(options: WorkerOptions, shutdown: Shutdown, announce: Callable[[str], None]) -> bool:
-    """Serve until asked to stop; whether every handler has returned.
+class Signals:
+    """The signals of a worker process. Off the main thread, or where one does not exist, it is left out."""
 
-    ``announce`` gets one line, containing "ready", when the worker begins to admit. Raises ConfigurationError
-    when a jobs module cannot be imported.
+    def __init__(self, orders: Orders, *, supervised: bool) -> None:
+        self._orders = orders
+        self._supervised = supervised
+        self._replaced: dict[int, Any] = {}
+
+    def install(self) -> None:
+        """Listen."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        actions: dict[str, Any] = {
+            "SIGTERM": self._stop,
+            "SIGINT": self._stop,
+            "SIGTSTP": self._quiet,
+            "SIGUSR1": self._quiet,
+            "SIGUSR2": self._dump,
+        }
+        if self._supervised:  # the supervisor hears them too, and decides
+            # Not SIG_IGN: programs that a job starts would inherit it.
+            actions |= dict.fromkeys(("SIGHUP", "SIGQUIT"), lambda number, frame: None)
+        for name, action in actions.items():
+            number = getattr(signal, name, None)
+            if number is not None:
+                self._replaced[number] = signal.signal(number, action)
+
+    def uninstall(self) -> None:
+        """Give the signals back: a worker may have run inside another program, such as a test."""
+        while self._replaced:
+            signal.signal(*self._replaced.popitem())
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        # The supervisor may have got the same signal, and passes it on: for a process twice is not twice as urgent.
+        if not self._supervised and self._orders.stopping:
+            self._orders.stop_now()
+        else:
+            self._orders.stop(for_good=not self._supervised)
+
+    def _quiet(self, number: int, frame: FrameType | None) -> None:
+        self._orders.quiet()
+
+    def _dump(self, number: int, frame: FrameType | None) -> None:
+        self._orders.dump()
+
+
+def serve(
+    options: WorkerOptions,
+    worker_id: str,
+    orders: Orders,
+    control: Control | None,
+    announce: Callable[[str], None],
+) -> bool:
+    """Serve until told to stop; whether every handler has returned.
+
+    ``announce`` gets one line, containing "ready", when the process begins to admit.
     """
-    registry.autodiscover()
     using = options.database or alias()
-    sync_declared(using=using)
-    if settings.DEBUG:
-        logger.warning("DEBUG is on: slower, and errors show more than they should in production")
-    sweeper = Sweeper(options.name, using) if options.duties else None
-    runtime = Runtime(options, shutdown, using)
+    trouble = Trouble(using)
+    trouble.insist("declare policies", lambda: sync_declared(using=using), lambda: orders.stopping)
+    capture.install()
+    runtime = Runtime(options, worker_id, orders, control.cells if control else None, using)
+    sweeper = Sweeper(worker_id, using) if options.duties else None
+    orders.on_resign(sweeper.resign if sweeper else lambda: None)
     if sweeper:
         sweeper.start()
-    announce(_ready_line(options, using))
+    line = ready_line(options, worker_id, using)
+    announce(line)
+    if control:
+        control.ready(line, lambda: runtime.is_serving)
     try:
         return runtime.serve()
     finally:
@@ -44,9 +106,40 @@ def run_worker(options: WorkerOptions, shutdown: Shutdown, announce: Callable[[s
         sys.stdout.flush()
 
 
-def _ready_line(options: WorkerOptions, using: str) -> str:
+def serve_alone(options: WorkerOptions, announce: Callable[[str], None]) -> bool:
+    """A worker without a supervisor, in this process: for a debugger, and where a process cannot fork."""
+    orders = Orders(options.shutdown_timeout / 1000)
+    signals = Signals(orders, supervised=False)
+    signals.install()
+    try:
+        load()
+        return serve(options, options.name, orders, None, announce)
+    finally:
+        signals.uninstall()
+
+
+def load() -> None:
+    """Import what the jobs are made of. Raises ConfigurationError when a jobs module cannot be imported."""
+    registry.autodiscover()
+    if settings.DEBUG:
+        logger.warning("DEBUG is on: slower, and errors show more than they should in production")
+
+
+def be_worker(options: WorkerOptions, worker_id: str, control: Control, orders: Orders) -> int:
+    """The life of a supervised process; its exit code."""
+    Signals(orders, supervised=True).install()
+    faulthandler.enable()
+    control.start()
+    serve(options, worker_id, orders, control, lambda line: logger.debug("%s", line))
+    return orders.exit_code
+
+
+def ready_line(options: WorkerOptions, worker_id: str, using: str) -> str:
+    """What a worker says when it begins to admit."""
     queues = ",".join(f"{name}:{weight}" for name, weight in options.queues.items())
+    version = f", code {options.code_version}" if options.code_version else ""
+    processes = f"{options.processes} x " if options.processes > 1 else ""
     return (
-        f"worker {options.name} ready: queues {queues}, {options.threads} threads, "
-        f"database {using} ({connections[using].vendor}), {len(registry.kinds())} kinds"
+        f"worker {worker_id} ready: queues {queues}, {processes}{options.threads} threads, "
+        f"database {using} ({connections[using].vendor}), {len(registry.kinds())} kinds{version}"
     )

@@ -7,32 +7,64 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import Enum
 
 from headgate_django.core.outcomes import Claim, Outcome
-from headgate_django.jobs.context import Context
+from headgate_django.jobs import registry
+from headgate_django.jobs.context import CancelReason, Context
+from headgate_django.worker.interrupt import Interruptible
+
+
+class Place(Enum):
+    """Where a handler runs."""
+
+    THREAD = "thread"
+    LOOP = "loop"
+    CELL = "cell"
+    """A process of its own."""
 
 
 @dataclass(eq=False)
 class Run:
-    """A claim on its way through an executor. ``started`` is Python's monotonic clock, for durations only."""
+    """A claim on its way through an executor. Times are Python's monotonic clock, for durations only."""
 
     claim: Claim
+    place: Place = Place.THREAD
     context: Context = field(init=False)
+    interruptible: Interruptible = field(default_factory=Interruptible)
     started: float = field(default_factory=time.monotonic)
+    cancelled_at: float | None = None
+    raised: bool = False
     lost: bool = False
+    abandoned: bool = False
+    """Its slot is written off: the handler ignores that its time is up."""
 
     def __post_init__(self) -> None:
         self.context = Context(self.claim)
 
     @property
-    def remaining(self) -> float:
-        """Seconds until the attempt has used up its timeout; meaningless without one."""
-        return self.started + self.claim.timeout_ms / 1000 - time.monotonic()
+    def limit(self) -> tuple[float, CancelReason] | None:
+        """When the run has to stop, and why; None if it may go on for ever.
 
-    @property
-    def overdue(self) -> bool:
-        """Whether the attempt has used up its timeout."""
-        return self.claim.timeout_ms > 0 and self.remaining <= 0
+        The deadline is an instant of the store's clock. What was left of it at the claim is measured from there.
+        """
+        limits = []
+        if self.claim.timeout_ms:
+            limits.append((self.started + self.claim.timeout_ms / 1000, CancelReason.TIMEOUT))
+        if self.claim.deadline_ms:
+            left_ms = self.claim.deadline_ms - self.claim.started_at_ms
+            limits.append((self.started + left_ms / 1000, CancelReason.DEADLINE))
+        return min(limits, default=None)
+
+
+def place_of(claim: Claim, *, cells: bool) -> Place:
+    """Where the claim's handler runs. What may have killed a worker runs alone, in a process of its own."""
+    handler = registry.find(claim.kind)
+    if handler is None:
+        return Place.THREAD
+    if cells and (handler.isolated or claim.suspect or claim.crash_attempt):
+        return Place.CELL
+    return Place.LOOP if handler.is_async else Place.THREAD
 
 
 class Results:

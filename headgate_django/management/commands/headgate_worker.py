@@ -11,9 +11,11 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from headgate_django.exceptions import ConfigurationError
-from headgate_django.worker.options import OPTIONS, resolve
-from headgate_django.worker.process import run_worker
-from headgate_django.worker.shutdown import Shutdown
+from headgate_django.worker.options import OPTIONS, WorkerOptions, resolve
+from headgate_django.worker.process import serve_alone
+from headgate_django.worker.supervisor.inbox import Inbox
+from headgate_django.worker.supervisor.reload import RELOADED, Reloader
+from headgate_django.worker.supervisor.supervisor import Supervisor
 
 EPILOG = """
 Each option can also be given as an environment variable (shown in brackets) or in settings:
@@ -21,7 +23,8 @@ HEADGATE = {"WORKER": {"THREADS": 8, "QUEUES": "critical:6,default:3"}}. A flag 
 setting.
 
 SIGTERM or SIGINT: finish what runs, then exit 0. A second one: give running jobs back now, which costs them
-nothing.
+nothing. SIGQUIT: kill everything now. SIGTSTP or SIGUSR1: admit no more, go on with what runs. SIGUSR2: log where
+the handlers are.
 """
 
 
@@ -45,23 +48,36 @@ class Command(BaseCommand):
                 group.add_argument(option.flag, dest=option.name, metavar=option.metavar, help=text + default)
 
     def handle(self, **flags: Any) -> None:
+        inbox = Inbox()
+        inbox.install()  # before anything else, so that no signal of the start-up is lost
         try:
-            options = resolve(flags)
-        except ConfigurationError as error:
-            raise CommandError(str(error)) from error
-        shutdown = Shutdown(options.shutdown_timeout / 1000)
-        shutdown.install()
-        _log_to_stderr(flags["verbosity"])
-        try:
-            idle = run_worker(options, shutdown, self._announce)
+            code = self._serve(inbox, flags)
         except ConfigurationError as error:
             raise CommandError(str(error)) from error
         finally:
-            shutdown.uninstall()
-        if not idle:
+            inbox.uninstall()
+        if code:
+            sys.exit(code)
+
+    def _serve(self, inbox: Inbox, flags: dict[str, Any]) -> int:
+        options = resolve(flags)
+        _log_to_stderr(flags["verbosity"])
+        if options.reload and RELOADED not in os.environ:
+            return Reloader(inbox).run()
+        if options.processes and hasattr(os, "fork"):
+            self._announce(f"worker {options.name} starting, pid {os.getpid()}")
+            return Supervisor(options, inbox, self._announce).run()
+        return self._serve_alone(inbox, options)
+
+    def _serve_alone(self, inbox: Inbox, options: WorkerOptions) -> int:
+        if options.processes:
+            self._announce("this platform cannot fork: one process, no supervisor, no isolation")
+        inbox.uninstall()
+        if not serve_alone(options, self._announce):
             # A handler is still running although its lease was given back: nothing of it may go on.
             sys.stderr.flush()
             os._exit(0)
+        return 0
 
     def _announce(self, line: str) -> None:
         self.stdout.write(line)

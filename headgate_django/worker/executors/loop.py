@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import logging
 import threading
 from typing import Any
@@ -21,8 +22,9 @@ logger = logging.getLogger("headgate_django.worker")
 class LoopExecutor:
     """Runs each handler as a task, with a database thread of its own."""
 
-    def __init__(self, results: Results) -> None:
+    def __init__(self, results: Results, using: str) -> None:
         self._results = results
+        self._using = using
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._tasks: dict[Run, asyncio.Task[Any]] = {}
@@ -35,6 +37,15 @@ class LoopExecutor:
         """Raise CancelledError inside the handler."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._cancel_task, run)
+
+    def stack(self, run: Run) -> str:
+        """Where the handler waits. Called from another thread: a snapshot that may be a moment old."""
+        task = self._tasks.get(run)
+        if task is None:
+            return "(between two steps)"
+        text = io.StringIO()
+        task.print_stack(file=text)
+        return text.getvalue()
 
     def close(self, timeout: float) -> bool:
         """Stop the loop; whether it ended within ``timeout`` seconds."""

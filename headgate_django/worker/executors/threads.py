@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import logging
+import os
 import queue
 import threading
 import time
+from collections.abc import Callable
 
 from headgate_django.core.outcomes import Outcome
 from headgate_django.core.states import Event
 from headgate_django.worker import hygiene, runner
 from headgate_django.worker.failure import describe
+from headgate_django.worker.overtime import cut_short
 from headgate_django.worker.run import Results, Run
 
 logger = logging.getLogger("headgate_django.worker")
 
+Perform = Callable[[Run], Outcome]
+
 
 class ThreadExecutor:
-    """A fixed number of daemon threads, started on demand."""
+    """A fixed number of daemon threads, started on demand. ``perform`` runs one job on the thread it is called in."""
 
-    def __init__(self, size: int, results: Results) -> None:
+    def __init__(self, size: int, results: Results, perform: Perform) -> None:
         self._size = size
         self._results = results
+        self._perform = perform
         self._inbox: queue.SimpleQueue[Run | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._idle = threading.Semaphore(0)
@@ -48,18 +54,26 @@ class ThreadExecutor:
     def _work(self) -> None:
         try:
             while (run := self._inbox.get()) is not None:
-                self._results.put(run, _execute(run))
+                self._results.put(run, self._execute(run))
                 self._idle.release()
         finally:
             hygiene.close_all()
 
+    def _execute(self, run: Run) -> Outcome:
+        try:
+            return self._perform(run)
+        except BaseException as error:  # our own fault, or a connection that cannot even be closed
+            logger.exception("job %s could not be run", run.claim.id)
+            return Outcome(event=Event.RETRY, failure=describe(error))
 
-def _execute(run: Run) -> Outcome:
-    try:
-        hygiene.before_job()
-        outcome = runner.run(run.claim, run.context)
-        hygiene.after_job()
-    except BaseException as error:  # our own fault, or a connection that cannot even be closed
-        logger.exception("job %s could not be run", run.claim.id)
-        return Outcome(event=Event.RETRY, failure=describe(error))
-    return outcome
+
+def perform_here(run: Run, using: str) -> Outcome:
+    """Run a handler on this thread, between two cleanings."""
+    process = os.getpid()
+    hygiene.before_job()
+    outcome = run.interruptible.call(lambda: runner.run(run.claim, run.context, using))
+    if os.getpid() != process:
+        # The handler forked and this is its copy: it must touch neither the connections nor the results.
+        os._exit(0)
+    hygiene.after_job()
+    return outcome or cut_short(run.claim, run.context)

@@ -1,0 +1,80 @@
+"""Ended runs on their way into the database: written in batches, again under the same fence while it is in trouble."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import replace
+
+from django.db import DatabaseError
+
+from headgate_django.core.outcomes import Claim, Failure, Outcome
+from headgate_django.core.states import Event
+from headgate_django.lifecycle.ack import ack
+from headgate_django.lifecycle.reclaim import report_lost
+from headgate_django.models.store import is_connection_trouble
+from headgate_django.worker.run import Run
+from headgate_django.worker.trouble import Trouble
+
+logger = logging.getLogger("headgate_django.worker")
+
+LAST_TRIES = 5
+"""How often the last outcomes are written while the database is in trouble; then the leases expire."""
+
+UNSTORABLE = Failure(error_class="Unstorable", message="the error text could not be stored", group="unstorable")
+
+
+class Acks:
+    """What has ended and is not written yet."""
+
+    def __init__(self, using: str) -> None:
+        self._using = using
+        self._waiting: list[tuple[Run, Outcome]] = []
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def runs(self) -> list[Run]:
+        """Runs whose leases must be kept until their ends are written."""
+        return [run for run, _ in self._waiting]
+
+    def add(self, run: Run, outcome: Outcome) -> None:
+        """Write this at the next flush. A run that lost its lease has nothing to say any more."""
+        if not (run.lost or run.abandoned or outcome.acked):
+            self._waiting.append((run, outcome))
+
+    def flush(self) -> bool:
+        """Write everything; True. Raises a database error, and keeps what is not written."""
+        if not self._waiting:
+            return True
+        ended = [(run.claim, outcome) for run, outcome in self._waiting if outcome.event is not Event.LOSE_LEASE]
+        crashed = [(run.claim, outcome) for run, outcome in self._waiting if outcome.event is Event.LOSE_LEASE]
+        for claim in self._ack(ended):
+            logger.warning("job %s: its lease was lost before the run ended; the outcome is dropped", claim.id)
+        self._waiting = [(run, outcome) for run, outcome in self._waiting if outcome.event is Event.LOSE_LEASE]
+        for claim, outcome in crashed:
+            logger.warning("job %s: %s", claim.id, outcome.failure.message if outcome.failure else "crashed")
+        report_lost(crashed, using=self._using)
+        self._waiting = []
+        return True
+
+    def insist(self, trouble: Trouble) -> None:
+        """The last flush: a few tries."""
+        for _ in range(LAST_TRIES):
+            trouble.guard("ack", self.flush)
+            if not self._waiting:
+                return
+            time.sleep(trouble.pausing)
+
+    def _ack(self, results: list[tuple[Claim, Outcome]]) -> list[Claim]:
+        try:
+            return ack(results, using=self._using)
+        except DatabaseError as error:
+            if is_connection_trouble(error):
+                raise
+            if len(results) > 1:  # one unstorable outcome must not hold back the others
+                return [claim for result in results for claim in self._ack([result])]
+            [(claim, outcome)] = results
+            logger.exception("the outcome of job %s cannot be stored as it is", claim.id)
+            return ack([(claim, replace(outcome, failure=UNSTORABLE, logs=""))], using=self._using)

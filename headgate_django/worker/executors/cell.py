@@ -1,0 +1,125 @@
+"""The inside of a process that runs one job: forked from a loaded supervisor, without a connection or a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import faulthandler
+import os
+import signal
+import sys
+import threading
+import traceback
+from typing import Any
+
+from headgate_django.core.outcomes import Outcome
+from headgate_django.jobs import registry
+from headgate_django.jobs.context import CancelReason, Context
+from headgate_django.worker import hygiene, runner
+from headgate_django.worker.channel import Channel, Closed, Message
+from headgate_django.worker.executors import wire
+from headgate_django.worker.interrupt import Interruptible
+from headgate_django.worker.overtime import cut_short
+
+
+def serve(channel: Channel, output: int, memory_limit: int, using: str) -> None:
+    """Run the one job that comes through the channel, and answer with its outcome."""
+    _own_output(output)
+    _limit_memory(memory_limit)
+    claim = wire.unpack_claim(channel.receive()["claim"])
+    context = Context(claim, report=lambda kind, value: channel.send({"t": kind, "value": value}))
+    handler = registry.find(claim.kind)
+    if handler is not None and handler.is_async:
+        job: _SyncJob | _AsyncJob = _AsyncJob(context)
+    else:
+        job = _SyncJob(context)
+    threading.Thread(target=_obey, args=(channel, job), name="headgate-cell", daemon=True).start()
+    process = os.getpid()
+    outcome = job.run(claim, using)
+    if os.getpid() != process:
+        os._exit(0)  # the handler forked, and this is the copy
+    sys.stdout.flush()
+    sys.stderr.flush()
+    hygiene.after_job()
+    hygiene.close_all()
+    channel.send({"t": wire.OUTCOME, "outcome": wire.pack_outcome(outcome)})
+
+
+class _SyncJob:
+    """The main thread runs the handler."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self._interruptible = Interruptible()
+
+    def run(self, claim: Any, using: str) -> Outcome:
+        outcome = self._interruptible.call(lambda: runner.run(claim, self.context, using))
+        return outcome or cut_short(claim, self.context)
+
+    def cancel(self, interrupt: bool) -> None:
+        if interrupt:
+            self._interruptible.interrupt()
+
+
+class _AsyncJob:
+    """The main thread runs an event loop with one task."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self._task: asyncio.Task[Outcome] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def run(self, claim: Any, using: str) -> Outcome:
+        async def main() -> Outcome:
+            self._loop = asyncio.get_running_loop()
+            self._task = asyncio.ensure_future(runner.arun(claim, self.context))
+            return await self._task
+
+        try:
+            return asyncio.run(main())
+        except asyncio.CancelledError:  # cancelled before the handler began
+            return cut_short(claim, self.context)
+
+    def cancel(self, interrupt: bool) -> None:
+        if self._loop is not None and self._task is not None:
+            self._loop.call_soon_threadsafe(self._task.cancel)
+
+
+def _obey(channel: Channel, job: _SyncJob | _AsyncJob) -> None:
+    """Hear the worker; when it is gone, so is this process and all that it started."""
+    with contextlib.suppress(Closed):
+        while True:
+            _do(channel.receive(), job)
+    os.killpg(0, signal.SIGKILL)
+
+
+def _do(message: Message, job: _SyncJob | _AsyncJob) -> None:
+    if message["t"] == wire.DUMP:
+        frame = sys._current_frames().get(threading.main_thread().ident or 0)
+        sys.stderr.write("".join(traceback.format_stack(frame)))
+        sys.stderr.flush()
+        return
+    job.context.cancel(CancelReason(message["reason"]))
+    job.cancel(message["interrupt"])
+
+
+def _own_output(output: int) -> None:
+    nowhere = os.open(os.devnull, os.O_RDONLY)
+    for source, target in ((nowhere, 0), (output, 1), (output, 2)):
+        os.dup2(source, target)
+    os.close(nowhere)
+    os.close(output)
+    faulthandler.enable(2)  # a segmentation fault says where, in the output that is kept
+
+
+def _limit_memory(limit: int) -> None:
+    # The supervisor kills above the limit, ten times a second. What could not be seen in time is refused here.
+    if not limit:
+        return
+    import resource
+
+    from headgate_django.worker import memory
+
+    ceiling = memory.rss(os.getpid()) + 2 * limit
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_DATA, (ceiling, ceiling))

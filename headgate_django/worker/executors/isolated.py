@@ -1,0 +1,155 @@
+"""Handlers in a process of their own: whatever becomes of it is an outcome of this one job."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+from collections import deque
+from dataclasses import replace
+
+from headgate_django.core.outcomes import Failure, Outcome
+from headgate_django.core.states import Event
+from headgate_django.jobs import registry
+from headgate_django.worker.cells import Cell, Cells, NoCell
+from headgate_django.worker.channel import Channel, Closed, Message
+from headgate_django.worker.executors import wire
+from headgate_django.worker.overtime import cut_short
+from headgate_django.worker.run import Run
+
+OUTPUT_TAIL = 8_192
+"""Bytes of what the process printed that are kept: the end."""
+
+EXIT_SECONDS = 5.0
+"""How long a process may take to end after it has said how its run ended."""
+
+LOOK_SECONDS = 1.0
+
+MEMORY_LIMIT, TOO_MANY_PROCESSES, TIME_IS_UP = "memory limit", "too many processes", "time is up"
+NO_CELL_DELAY_MS = 5_000
+
+
+class IsolatedExecutor:
+    """Runs one job at a time in each thread that calls ``perform``; the job itself runs elsewhere."""
+
+    def __init__(self, cells: Cells) -> None:
+        self._cells = cells
+        self._open: dict[Run, Cell] = {}
+
+    def perform(self, run: Run) -> Outcome:
+        """Start a process, give it the claim, and see it through to its end."""
+        handler = registry.find(run.claim.kind)
+        try:
+            cell = self._cells.start(run.claim, handler.memory_limit if handler else 0)
+        except NoCell as error:
+            failure = Failure(error_class="NoProcess", message=f"could not be isolated: {error}", group="no-process")
+            return Outcome(event=Event.SNOOZE, delay_ms=NO_CELL_DELAY_MS, failure=failure)
+        self._open[run] = cell
+        try:
+            return _Conversation(run, cell).outcome(self._cells)
+        finally:
+            del self._open[run]
+            self._cells.forget(cell)
+
+    def cancel(self, run: Run, interrupt: bool) -> None:
+        """Ask the handler to stop; with ``interrupt``, raise Interrupted in it."""
+        order = {"t": wire.CANCEL, "reason": run.context.cancel_reason, "interrupt": interrupt}
+        self._tell(run, order)
+
+    def dump(self, run: Run) -> None:
+        """Ask where the handler is; the answer is logged when it comes."""
+        self._tell(run, {"t": wire.DUMP})
+
+    def kill(self, run: Run) -> None:
+        """End it: its time is up."""
+        if cell := self._open.get(run):
+            self._cells.kill(cell, TIME_IS_UP)
+
+    def _tell(self, run: Run, message: Message) -> None:
+        if cell := self._open.get(run):
+            with contextlib.suppress(Closed):
+                cell.channel.send(message)
+
+
+class _Conversation:
+    """Everything between the claim and the end of one cell."""
+
+    def __init__(self, run: Run, cell: Cell) -> None:
+        self._run, self._cell = run, cell
+        self._outcome: Outcome | None = None
+        self._sources: list[Channel | int] = [cell.channel, cell.output]
+        self._printed: deque[bytes] = deque()
+        self._size = 0
+
+    def outcome(self, cells: Cells) -> Outcome:
+        """Hear the cell out, see it dead, and judge."""
+        with contextlib.suppress(Closed):
+            self._cell.channel.send({"t": wire.CLAIM, "claim": wire.pack_claim(self._run.claim)})
+            while self._outcome is None and self._listen():
+                pass
+        if not self._cell.ended.wait(EXIT_SECONDS):
+            cells.kill(self._cell, "did not end")
+            self._cell.ended.wait(EXIT_SECONDS)
+        self._read_output()
+        outcome = self._outcome or self._post_mortem()
+        return replace(outcome, logs=outcome.logs + self._tail())
+
+    def _listen(self) -> bool:
+        ready, _, _ = select.select(self._sources, [], [], LOOK_SECONDS)
+        if self._cell.channel in ready:
+            for message in self._cell.channel.receive_ready():
+                self._hear(message)
+        if self._cell.output in ready and not self._read_output():
+            self._sources.remove(self._cell.output)  # closed by the handler itself
+        # A process that outlived the cell, in a session of its own, may hold the channel open for ever.
+        return bool(ready) or not self._cell.ended.is_set()
+
+    def _hear(self, message: Message) -> None:
+        match message["t"]:
+            case wire.OUTCOME:
+                self._outcome = wire.unpack_outcome(message["outcome"])
+            case wire.PROGRESS:
+                self._run.context.progress(*message["value"])
+            case wire.WEIGHT:
+                self._run.context.report_weight(message["value"])
+
+    def _read_output(self) -> bool:
+        # The pipe does not block: this takes what is there. False at its end.
+        try:
+            while data := os.read(self._cell.output, 65_536):
+                _pass_on(data)
+                self._printed.append(data[-OUTPUT_TAIL:])
+                self._size += len(data)
+                while len(self._printed) > 1 and sum(map(len, self._printed)) - len(self._printed[0]) >= OUTPUT_TAIL:
+                    self._printed.popleft()
+        except BlockingIOError:
+            return True
+        return False
+
+    def _tail(self) -> str:
+        tail = b"".join(self._printed)[-OUTPUT_TAIL:]
+        if not tail:
+            return ""
+        left_out = f"… {self._size - len(tail)} bytes left out …\n" if self._size > len(tail) else ""
+        text = tail.decode("utf-8", "backslashreplace").replace("\0", "\\x00")
+        return f"\n--- output ---\n{left_out}{text}"
+
+    def _post_mortem(self) -> Outcome:
+        """It ended without a word: killed for a limit, which is a failure, or dead, which is a crash."""
+        death = self._cell.death
+        if death is None:
+            failure = Failure(error_class="ProcessLost", message="its own process got lost", group="lost")
+            return Outcome(event=Event.LOSE_LEASE, failure=failure)
+        if self._run.raised and death.because == TIME_IS_UP:
+            return cut_short(self._run.claim, self._run.context, "it ignored that its time was up and was killed")
+        for limit, error_class in ((MEMORY_LIMIT, "MemoryError"), (TOO_MANY_PROCESSES, "TooManyProcesses")):
+            if death.because.startswith(limit):
+                failure = Failure(error_class=error_class, message=f"killed: {death.because}", group=limit)
+                return Outcome(event=Event.RETRY, failure=failure)
+        return Outcome(event=Event.LOSE_LEASE, failure=death.failure("its own process"))
+
+
+def _pass_on(data: bytes) -> None:
+    # What it logs belongs into the log of the service as well.
+    with contextlib.suppress(OSError):
+        os.write(2, data)

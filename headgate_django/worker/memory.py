@@ -1,0 +1,41 @@
+"""How much memory a process uses now, and whether the kernel has been killing for want of it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+_EVENTS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control", "/proc/vmstat")
+
+
+def rss(pid: int) -> int:
+    """Resident memory of a process in bytes, now; 0 when it is gone or cannot be read."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return 0
+    with contextlib.suppress(OSError, ValueError, subprocess.SubprocessError):
+        answer = subprocess.run(
+            ["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, text=True, timeout=5, check=False
+        )
+        return int(answer.stdout.strip() or 0) * 1024
+    return 0
+
+
+def oom_kills() -> int:
+    """How many processes the kernel has killed for want of memory in this container or machine, as far as it says."""
+    total = 0
+    for path in _EVENTS:
+        with contextlib.suppress(OSError):
+            found = re.search(r"^oom_kill (\d+)$", Path(path).read_text(), re.MULTILINE)
+            total += int(found.group(1)) if found else 0
+    return total
+
+
+def megabytes(size: int) -> str:
+    """``84 MB``."""
+    return f"{size / 1_048_576:.0f} MB"

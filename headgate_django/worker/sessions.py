@@ -1,0 +1,72 @@
+"""A job's own process and everything it started: one session, watched and ended as a whole."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROUNDS = 50
+"""How often a session is looked through until nothing new appears in it."""
+
+
+@dataclass
+class Session:
+    """The processes of one session, and their resident memory together, in bytes."""
+
+    pids: list[int] = field(default_factory=list)
+    rss: int = 0
+
+
+def sessions() -> dict[int, Session]:
+    """Every session of this machine, by its leader's pid. Empty where the kernel does not list them."""
+    found: dict[int, Session] = {}
+    for pid, leader, rss in _processes():
+        session = found.setdefault(leader, Session())
+        session.pids.append(pid)
+        session.rss += rss
+    return found
+
+
+def end_session(leader: int) -> None:
+    """Kill a session. It is stopped first, so that nothing in it can go on forking while it is looked through."""
+    _signal_group(leader, signal.SIGSTOP)
+    seen: set[int] = set()
+    for _ in range(ROUNDS):
+        fresh = set(sessions().get(leader, Session()).pids) - seen
+        if not fresh:
+            break
+        for pid in fresh:
+            _signal(pid, signal.SIGSTOP)
+        seen |= fresh
+    for pid in seen:
+        _signal(pid, signal.SIGKILL)
+    _signal_group(leader, signal.SIGKILL)
+
+
+def _processes() -> Iterator[tuple[int, int, int]]:
+    if sys.platform != "linux":
+        return
+    page = os.sysconf("SC_PAGE_SIZE")
+    for entry in os.scandir("/proc"):
+        if not entry.name.isdigit():
+            continue
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            # The name of the program, in brackets, may hold anything: the numbers begin behind the last bracket.
+            fields = Path(entry.path, "stat").read_text().rpartition(")")[2].split()
+            if fields[0] != "Z":
+                yield int(entry.name), int(fields[3]), int(fields[21]) * page
+
+
+def _signal(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
+
+
+def _signal_group(leader: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, number)

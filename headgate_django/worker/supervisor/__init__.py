@@ -1,0 +1,1 @@
+"""The parent of the worker processes: it starts, watches, replaces and stops them. It never opens a connection."""

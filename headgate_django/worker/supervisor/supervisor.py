@@ -1,0 +1,261 @@
+"""The supervisor's loop: start what is missing, hear the children, reap the dead, obey signals."""
+
+from __future__ import annotations
+
+import logging
+import os
+import selectors
+import signal
+import time
+from collections.abc import Callable
+
+from headgate_django.models.store import alias
+from headgate_django.worker import memory
+from headgate_django.worker.channel import Closed, Message
+from headgate_django.worker.death import Death
+from headgate_django.worker.options import WorkerOptions
+from headgate_django.worker.orders import DONE, RECYCLE
+from headgate_django.worker.process import load, ready_line
+from headgate_django.worker.supervisor.cellhouse import CellHouse
+from headgate_django.worker.supervisor.child import Child, Slot
+from headgate_django.worker.supervisor.health import Health
+from headgate_django.worker.supervisor.inbox import Inbox
+from headgate_django.worker.supervisor.nursery import Nursery
+from headgate_django.worker.supervisor.undertaker import Report
+
+logger = logging.getLogger("headgate_django.worker")
+
+TICK_SECONDS = 0.5
+LAST_RESORT_SECONDS = 10.0
+"""How much longer than the shutdown timeout a child may take before it is killed."""
+
+FROZEN_SECONDS = 60.0
+"""A child that has given no sign of life for so long, and longer than two leases, is killed."""
+
+GIVE_UP_AFTER = 8
+"""Processes in a row, in each slot, that ended before they were ready."""
+
+
+class Supervisor:
+    """Keeps N worker processes alive until it is told to stop."""
+
+    def __init__(self, options: WorkerOptions, inbox: Inbox, announce: Callable[[str], None]) -> None:
+        self._options = options
+        self._inbox = inbox
+        self._announce = announce
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(inbox, selectors.EVENT_READ)
+        self._slots = [Slot(number) for number in range(1, options.processes + 1)]
+        self._nursery = Nursery(options, inbox, self._close_in_child)
+        self._cells = CellHouse(self._nursery)
+        self._undertakers: set[int] = set()
+        self._health = Health(options, self._selector)
+        self._announced = False
+        self._stop_by: float | None = None
+        self._forced = False
+        self._failed = False
+        self._oom_kills = memory.oom_kills()
+        self._last_tick = self._next_look = time.monotonic()
+
+    def run(self) -> int:
+        """Serve until the end; the exit code. Raises ConfigurationError when a jobs module cannot be imported."""
+        load()
+        self._nursery.settle()
+        self._health.open()
+        try:
+            while not self._ended():
+                self._fill_slots()
+                for key, _ in self._selector.select(self._pause()):
+                    if key.data is not None:
+                        key.data()
+                for number in self._inbox.take():
+                    self._obey(number)
+                self._reap()
+                self._look_after()
+        finally:
+            self._health.close()
+            self._selector.close()
+        return 1 if self._failed else 0
+
+    @property
+    def _children(self) -> list[Child]:
+        return [slot.child for slot in self._slots if slot.child is not None]
+
+    @property
+    def _stopping(self) -> bool:
+        return self._stop_by is not None
+
+    def _ended(self) -> bool:
+        if self._children or self._undertakers or len(self._cells):
+            return False
+        return self._stopping or self._failed or all(slot.done for slot in self._slots)
+
+    def _pause(self) -> float:
+        waits = [slot.wait for slot in self._slots] if not self._stopping else []
+        return min([self._cells.pause(TICK_SECONDS), *waits])
+
+    # Children
+
+    def _fill_slots(self) -> None:
+        for slot in self._slots:
+            if slot.due and not self._stopping and not self._failed:
+                try:
+                    child = self._nursery.start_child(slot.worker_id(self._options.name))
+                except OSError as error:
+                    logger.error("cannot start a process: %s", error)
+                    slot.postpone()
+                    continue
+                slot.child = child
+                self._selector.register(child.channel, selectors.EVENT_READ, lambda child=child: self._hear(child))
+
+    def _hear(self, child: Child) -> None:
+        try:
+            messages = child.channel.receive_ready()
+        except Closed:
+            if child.channel.fileno() in self._selector.get_map():
+                self._selector.unregister(child.channel)
+            return  # it is ending; its death is noticed by reaping it
+        child.heard = time.monotonic()
+        for message in messages:
+            self._do(child, message)
+
+    def _do(self, child: Child, message: Message) -> None:
+        match message["t"]:
+            case "ready":
+                child.ready_line, child.serving = message["line"], True
+                logger.debug("process %d: %s", child.pid, child.ready_line)
+                self._announce_once()
+            case "pulse":
+                child.serving = message["serving"]
+            case "spawn":
+                self._cells.start(child, message)
+            case "kill":
+                self._cells.kill(child, message["token"], message["because"])
+
+    def _announce_once(self) -> None:
+        if not self._announced and all(slot.child and slot.child.ready for slot in self._slots):
+            self._announced = True
+            self._announce(ready_line(self._options, self._options.name, self._options.database or alias()))
+            self._health.started()
+
+    # The dead
+
+    def _reap(self) -> None:
+        oom_kills = memory.oom_kills()
+        oom, self._oom_kills = oom_kills > self._oom_kills, oom_kills
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            self._bury(pid, status, oom)
+
+    def _bury(self, pid: int, status: int, oom: bool) -> None:
+        if pid in self._undertakers:
+            self._undertakers.discard(pid)
+            return
+        if self._cells.ended(pid, status, oom):
+            return
+        for slot in self._slots:
+            if slot.child is not None and slot.child.pid == pid:
+                self._child_ended(slot, slot.child, status, oom)
+                return
+
+    def _child_ended(self, slot: Slot, child: Child, status: int, oom: bool) -> None:
+        death = Death.from_status(status, rss=child.rss, oom=oom, because=child.because)
+        self._drain(child)
+        innocent = self._cells.orphaned(child)
+        child.channel.close()
+        if death.code == DONE:
+            slot.child, slot.done = None, True
+            return
+        if death.code == RECYCLE:
+            slot.replace_now()
+            return
+        pause = slot.replace_after(child)
+        when = "" if self._stopping else f"; replaced in {pause:.1f} s" if pause else "; replaced now"
+        state = "" if child.ready else " before it was ready"
+        logger.error("process %d (%s) died%s: %s%s", child.pid, child.worker_id, state, death, when)
+        report = Report(child.worker_id, death.failure("worker process"), innocent, is_crash=not child.blameless)
+        try:
+            self._undertakers.add(self._nursery.start_undertaker(report))
+        except OSError as error:
+            logger.error("cannot report the death: %s; its leases expire by themselves", error)
+        if all(each.never_ready >= GIVE_UP_AFTER for each in self._slots):
+            logger.critical("%d processes in a row ended before they were ready; giving up", GIVE_UP_AFTER)
+            self._failed = True
+            self._stop(force=True)
+
+    def _drain(self, child: Child) -> None:
+        # What it had said before it died still counts.
+        if child.channel.fileno() in self._selector.get_map():
+            self._hear(child)
+        if child.channel.fileno() in self._selector.get_map():
+            self._selector.unregister(child.channel)
+
+    # Orders from outside
+
+    def _obey(self, number: signal.Signals) -> None:
+        if number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            self._stop(force=self._stopping)
+        elif number == signal.SIGQUIT:
+            self._stop(force=True)
+            for child in self._children:
+                self._kill(child, "SIGQUIT", blameless=True)
+        elif number in (signal.SIGTSTP, signal.SIGUSR1):
+            logger.info("quiet: nothing more is admitted")
+            self._tell_all("quiet")
+        elif number == signal.SIGUSR2:
+            self._tell_all("dump")
+
+    def _stop(self, *, force: bool) -> None:
+        self._forced = self._forced or force
+        grace = 0.0 if force else self._options.shutdown_timeout / 1000
+        self._stop_by = time.monotonic() + grace + LAST_RESORT_SECONDS
+        self._health.stopping()
+        self._tell_all("stop now" if self._forced else "stop")
+
+    def _tell_all(self, order: str) -> None:
+        for child in self._children:
+            child.tell({"t": order})
+
+    # Care
+
+    def _look_after(self) -> None:
+        now = time.monotonic()
+        if now - self._last_tick > 4 * TICK_SECONDS:
+            # We were stopped ourselves: how long the others have been silent is not known.
+            for child in self._children:
+                child.heard = now
+        self._last_tick = now
+        self._cells.enforce_limits()
+        if now < self._next_look:
+            return
+        self._next_look = now + TICK_SECONDS
+        for child in self._children:
+            self._look_at(child, now)
+        self._health.beat(self._children, len(self._slots), stopping=self._stopping)
+
+    def _look_at(self, child: Child, now: float) -> None:
+        child.rss = memory.rss(child.pid) or child.rss
+        if self._stop_by is not None and now > self._stop_by:
+            self._kill(child, "did not stop in time", blameless=True)
+        elif not child.ready and now - child.started > self._options.start_timeout / 1000:
+            self._kill(child, "was not ready in time", blameless=True)
+        elif now - child.heard > max(FROZEN_SECONDS, 2 * self._options.lease / 1000):
+            self._kill(child, "gave no sign of life", blameless=False)
+        elif 0 < self._options.max_memory < child.rss and not child.recycling:
+            child.recycling = True
+            child.tell({"t": "recycle", "because": f"{memory.megabytes(child.rss)} resident"})
+
+    def _kill(self, child: Child, because: str, *, blameless: bool) -> None:
+        child.because, child.blameless = because, blameless
+        os.kill(child.pid, signal.SIGKILL)
+
+    def _close_in_child(self) -> None:
+        self._selector.close()
+        self._health.close_in_child()
+        for child in self._children:
+            child.channel.close()
