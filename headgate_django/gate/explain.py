@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from headgate_django.core.admission import EVERY_QUEUE
 from headgate_django.core.outcomes import NO_HANDLER
 from headgate_django.core.states import TERMINAL, State
 from headgate_django.gate.position import MAX_POSITION, position_of
@@ -76,12 +75,8 @@ def _paused_partition(job: Job, now_ms: int, using: str) -> Iterator[Explanation
 
 
 def _worker(job: Job, now_ms: int, using: str) -> Iterator[Explanation]:
-    admitting = Worker.objects.using(using).alive().exclude(status="stopping")
-    serving = [
-        worker_id
-        for worker_id, queues in admitting.values_list("id", "queues")
-        if job.queue in queues or EVERY_QUEUE in queues
-    ]
+    admitting = Worker.objects.using(using).admitting().only("id", "supervisor", "queues")
+    serving = {name for worker in admitting if worker.serves(job.queue) for name in (worker.id, worker.supervisor)}
     if not serving:
         yield Explanation(
             admissible=False, blocked_by="no worker", detail=f"no live worker serves queue {job.queue}"

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from django.db import models
+from django.db import connections, models
+from django.db.models import Case, Value, When
 
+from headgate_django.core.admission import EVERY_QUEUE
+from headgate_django.core.commands import Command, Status
 from headgate_django.models import clock
 from headgate_django.models.fields import KeyField, MillisecondsField
+from headgate_django.models.store import fetch, marks
 
 STALE_MS = 60_000
 """A worker that has not been heard of for this long is not counted on."""
@@ -15,22 +20,56 @@ STALE_MS = 60_000
 FORGET_MS = 15 * 60_000
 """A worker that has not been heard of for this long is forgotten."""
 
+_STAMPS = ("started_at_ms", "heartbeat_at_ms")
+
 
 class WorkerQuerySet(models.QuerySet["Worker"]):
     """Verbs of the fleet's register."""
 
-    def beat(self, worker_id: str, **columns: Any) -> None:
-        """Write the heartbeat of one worker, at the store's time."""
-        now_ms = clock.now_ms(self.db)
-        self.update_or_create(
-            id=worker_id,
-            defaults={**columns, "heartbeat_at_ms": now_ms},
-            create_defaults={**columns, "heartbeat_at_ms": now_ms, "started_at_ms": now_ms},
+    def beat(self, worker_id: str, **columns: Any) -> str:
+        """Write the heartbeat of one worker, at the store's time; the command that waits for it, or "".
+
+        One statement. What operators write (``command`` and its acknowledgement) is never written here.
+        """
+        row = Worker(id=worker_id, **columns)
+        fields = [field for field in Worker._meta.concrete_fields if field.name not in _STAMPS]
+        names = ", ".join([*(field.column for field in fields), *_STAMPS])
+        given = [field.column for field in fields if field.name in columns]
+        now = clock.now_sql(self.db)
+        connection = connections[self.db]
+        [(command,)] = fetch(
+            self.db,
+            f"""
+            INSERT INTO headgate_django_worker ({names})
+            VALUES ({marks(len(fields))}, {now}, {now})
+            ON CONFLICT (id) DO UPDATE
+            SET {"".join(f"{column} = excluded.{column}, " for column in given)}heartbeat_at_ms = {now}
+            RETURNING command
+            """,
+            [field.get_db_prep_save(getattr(row, field.attname), connection) for field in fields],
         )
+        return str(command)
+
+    def acknowledge(self, worker_id: str, command: str) -> None:
+        """Write down that the worker has obeyed; a command that was given since then still waits."""
+        self.filter(id=worker_id).update(
+            acknowledged=command,
+            acknowledged_at_ms=clock.now_ms(self.db),
+            command=Case(When(command=command, then=Value("")), default="command"),
+        )
+
+    def tell(self, worker_ids: Iterable[str], command: Command) -> int:
+        """Leave a command in the rows of these workers; how many. It replaces one that was not yet obeyed."""
+        rows = self.filter(id__in=list(worker_ids))
+        return rows.update(command=command.value, commanded_at_ms=clock.now_ms(self.db))
 
     def alive(self) -> WorkerQuerySet:
         """Workers that were heard of lately."""
         return self.filter(heartbeat_at_ms__gt=clock.now_ms(self.db) - STALE_MS)
+
+    def admitting(self) -> WorkerQuerySet:
+        """Live workers that ask the gate for jobs: neither quiet nor about to end."""
+        return self.alive().filter(status=Status.RUNNING.value, capacity__gt=0)
 
 
 class Worker(models.Model):
@@ -84,6 +123,29 @@ class Worker(models.Model):
 
     def __str__(self) -> str:
         return self.id
+
+    @property
+    def utilisation(self) -> float | None:
+        """The share of its slots that is in use; None without slots."""
+        return self.in_flight / self.capacity if self.capacity else None
+
+    @property
+    def empty_poll_ratio(self) -> float | None:
+        """The share of its last polls that found nothing; None before the first."""
+        return self.recent_empty_polls / self.recent_polls if self.recent_polls else None
+
+    def alive_at(self, now_ms: int) -> bool:
+        """Whether it was heard of lately, at this time of the store."""
+        return self.heartbeat_at_ms > now_ms - STALE_MS
+
+    def serves(self, queue: str) -> bool:
+        """Whether it takes jobs of this queue."""
+        return queue in self.queues or EVERY_QUEUE in self.queues
+
+    def has_obeyed(self, command: Command) -> bool:
+        """Whether it has acknowledged this command since a command was last given."""
+        obeyed_at_ms = self.acknowledged_at_ms or 0
+        return not self.command and self.acknowledged == command and obeyed_at_ms >= (self.commanded_at_ms or 0)
 
 
 class Duty(models.Model):

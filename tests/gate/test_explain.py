@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from headgate_django.core.commands import Status
 from headgate_django.core.states import State
 from headgate_django.gate.admit import Gate
 from headgate_django.gate.explain import explain
@@ -116,9 +117,10 @@ def test_a_worker_that_was_not_heard_of_lately_does_not_count(worker, now):
     assert explain(job).blocked_by == "no worker"
 
 
-def test_a_worker_that_is_stopping_does_not_count(worker):
+@pytest.mark.parametrize("status", [status for status in Status if status is not Status.RUNNING])
+def test_a_worker_that_admits_nothing_does_not_count(worker, status):
     worker()
-    Worker.objects.update(status="stopping")
+    Worker.objects.update(status=status)
 
     assert explain(queued()).blocked_by == "no worker"
 
@@ -135,6 +137,15 @@ def test_a_job_pinned_to_a_worker_of_other_queues_says_so(worker):
 
     assert explain(queued(sticky_worker="w2")).blocked_by == "sticky worker"
     assert explain(queued(sticky_worker="w2", queue="other")).admissible
+
+
+def test_a_job_may_be_pinned_to_all_processes_of_a_worker_command(worker):
+    worker("w1")
+    Worker.objects.update(supervisor="imports")
+
+    assert explain(queued(sticky_worker="imports")).admissible
+    assert explain(queued(sticky_worker="w1")).admissible
+    assert explain(queued(sticky_worker="exports")).blocked_by == "sticky worker"
 
 
 def test_a_passed_deadline_is_named(worker, now):

@@ -28,7 +28,7 @@ MANY = 20_000
 KEY = "headgate_django_job_pkey" if POSTGRES else "sqlite_autoindex_headgate_django_job_1"
 READY, DUE, LEASED = "headgate_job_ready", "headgate_job_due", "headgate_job_leased"
 TERMINAL, EVICT = "headgate_job_terminal", "headgate_job_evict"
-DEAD_LETTERS = '"error_group" FROM "headgate_django_job" WHERE ("headgate_django_job"."state" = '
+DEAD_LETTERS = '"progress_at_ms" FROM "headgate_django_job" WHERE ("headgate_django_job"."state" = '
 
 
 @dataclass(frozen=True)
