@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import time
 
-from django.db import connections, reset_queries
+from django.db import connections
 
 from headgate_django.core.outcomes import Failure, Outcome
 from headgate_django.core.states import Event
@@ -28,6 +28,8 @@ from headgate_django.worker.trouble import Trouble
 from headgate_django.worker.wakeup import Wakeup
 
 logger = logging.getLogger("headgate_django.worker")
+
+LONGEST_BLIND_WAIT = 1.0
 
 FLUSH_SECONDS = 0.01
 """Longest time that a finished run waits for others to be acked with."""
@@ -50,8 +52,7 @@ class Runtime:
         self._options = options
         self._orders = orders
         self._using = using
-        self._listener = Listener(using)
-        self._wakeup = Wakeup(self._listener)
+        self._wakeup = Wakeup(Listener(using, worker_id))
         orders.on_wake(self._wakeup.set)
         self._gate = Gate(
             worker_id, queues=options.queues, lease_ms=options.lease, using=using, sticky=options.name
@@ -82,7 +83,6 @@ class Runtime:
                 self._trouble.guard("write progress", lambda: self._progress.write(self._flight.running))
                 if self._trouble.guard("ack", self._acks.flush):
                     self._trouble.guard("admit", self._admit)
-                reset_queries()
                 self._wait()
             return self._stop()
         finally:
@@ -149,7 +149,7 @@ class Runtime:
             list(self._flight.running),
             status=self._orders.status,
             stuck=len(self._flight.stuck),
-            wakeup=self._listener.mode,
+            wakeup=self._wakeup.mode,
         )
         if command is not None:
             logger.info("told through the register: %s", command)
@@ -176,14 +176,20 @@ class Runtime:
         if self._trouble.pausing:
             # What needs no database goes on; all else waits for the end of the pause.
             steps = [self._trouble.pausing, self._overtime.until_next_step(self._flight.running)]
-            self._wakeup.wait(max(0.0, min(*steps, self._orders.remaining)), for_work=False)
+            self._wakeup.pause(min(*steps, self._orders.remaining, LONGEST_BLIND_WAIT))
             return
-        timeout = self._until_next_step()
         for_work = self._free() > 0 and not len(self._flight.results)
-        if for_work and self._pace.due:
+        if for_work and self._pace.due and not self._trouble.floor:
             return
-        if self._trouble.guard("listen", lambda: self._wakeup.wait(timeout, for_work=for_work)):
+        timeout = max(self._until_next_step(), self._trouble.floor)
+        heard = self._trouble.guard("listen", lambda: self._wakeup.wait(timeout, for_work=for_work))
+        if heard is None:
+            self._wakeup.pause(self._trouble.floor)
+            return
+        if heard.work:
             self._pace.hurry()
+        if heard.look:
+            self._pace.beat_now()
 
     def _until_next_step(self) -> float:
         steps = [self._pace.until_next_beat, self._overtime.until_next_step(self._flight.running)]
@@ -212,7 +218,7 @@ class Runtime:
             self._flight.cancel(run, True)
         end = time.monotonic() + (0.0 if self._orders.forced else INTERRUPT_GRACE_SECONDS)
         while self._flight.running and time.monotonic() < end:
-            self._wakeup.wait(end - time.monotonic(), for_work=False)
+            self._wakeup.pause(end - time.monotonic())
             self._collect()
         for run in self._flight.running:
             self._flight.kill(run)

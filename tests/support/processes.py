@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -31,6 +32,7 @@ class Process:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            start_new_session=True,  # so that a signal to its group does not reach the tests
         )
         self.lines: list[str] = []
         self._changed = threading.Condition()
@@ -59,6 +61,26 @@ class Process:
     def signal(self, number: int) -> None:
         self.popen.send_signal(number)
 
+    def signal_group(self, number: int) -> None:
+        os.killpg(self.pid, number)
+
+    def children(self) -> list[int]:
+        """The pids of its worker processes: not those that run one job, which have a session of their own."""
+        return sorted(pid for pid, (parent, session) in _processes().items() if (parent, session) == (self.pid, self.pid))
+
+    def cells(self) -> list[int]:
+        """The pids of its processes that run one job each."""
+        return sorted(pid for pid, (parent, session) in _processes().items() if parent == self.pid and session == pid)
+
+    def kill_tree(self) -> None:
+        """What happens when the machine goes away."""
+        doomed = [self.pid, *self.children(), *self.cells()]
+        for pid in doomed:
+            os.kill(pid, signal.SIGSTOP)
+        for pid in doomed:
+            os.kill(pid, signal.SIGKILL)
+        self.wait()
+
     def wait(self) -> int:
         """The exit code."""
         code = self.popen.wait(PATIENCE)
@@ -68,7 +90,7 @@ class Process:
     def end(self) -> None:
         """Kill what is left."""
         if self.popen.poll() is None:
-            self.popen.kill()
+            self.kill_tree()
         self.popen.wait()
         self._reader.join(PATIENCE)
         assert self.popen.stdout is not None
@@ -82,6 +104,18 @@ class Process:
                 self._changed.notify_all()
         with self._changed:
             self._changed.notify_all()
+
+
+def _processes() -> dict[int, tuple[int, int]]:
+    """Each living process: its parent and its session. Read from the kernel, as ``ps`` does."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                state, parent, _, session = (entry / "stat").read_text().rpartition(")")[2].split()[:4]
+                if state != "Z":
+                    found[int(entry.name)] = (int(parent), int(session))
+    return found
 
 
 def environment(**variables: str) -> dict[str, str]:
