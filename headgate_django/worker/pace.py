@@ -53,6 +53,10 @@ class Pace:
         self._pause = FIRST_PAUSE
         self._empty_in_a_row = 0
 
+    def beat_now(self) -> None:
+        """Renew and beat at once: there is news about the leases or the worker's row."""
+        self._next_beat = 0.0
+
     def beaten(self) -> None:
         """Remember a beat."""
         self._next_beat = time.monotonic() + self._beat_interval

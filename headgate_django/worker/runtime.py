@@ -37,6 +37,9 @@ FLUSH_SECONDS = 0.01
 INTERRUPT_GRACE_SECONDS = 1.0
 """How long handlers have to notice a shutdown before their leases are given back."""
 
+LONGEST_BLIND_WAIT = 0.5
+"""While the database is in trouble: how often timeouts and the end of the shutdown's time are looked at."""
+
 LAST_TRIES = 5
 """How often the last outcomes are written while the database is in trouble; then the leases expire."""
 
@@ -54,7 +57,7 @@ class Runtime:
         self._options = options
         self._shutdown = shutdown
         self._using = using
-        self._wakeup = Wakeup(Listener(using))
+        self._wakeup = Wakeup(Listener(using, options.name))
         shutdown.on_wake(self._wakeup.set)
         self._gate = Gate(options.name, queues=options.queues, lease_ms=options.lease, using=using)
         self._results = Results(self._wakeup.set)
@@ -165,15 +168,21 @@ class Runtime:
         self._results.expect(max(1, len(self._running)))
         if self._finished() or len(self._results) >= max(1, len(self._running)):
             return
-        timeout = self._until_next_step()
         if self._trouble.pausing:
-            self._wakeup.wait(min(timeout, self._trouble.pausing), for_work=False)
+            self._wakeup.pause(min(self._trouble.pausing, LONGEST_BLIND_WAIT))
             return
         for_work = self._free() > 0 and not len(self._results)
-        if for_work and self._pace.due:
+        if for_work and self._pace.due and not self._trouble.floor:
             return
-        if self._trouble.guard("listen", lambda: self._wakeup.wait(timeout, for_work=for_work)):
+        timeout = max(self._until_next_step(), self._trouble.floor)
+        heard = self._trouble.guard("listen", lambda: self._wakeup.wait(timeout, for_work=for_work))
+        if heard is None:
+            self._wakeup.pause(self._trouble.floor)
+            return
+        if heard.work:
             self._pace.hurry()
+        if heard.look:
+            self._pace.beat_now()
 
     def _until_next_step(self) -> float:
         steps = [self._pace.until_next_beat]
@@ -208,6 +217,6 @@ class Runtime:
             self._loop.cancel(run)
         end = time.monotonic() + (0.0 if self._shutdown.forced else INTERRUPT_GRACE_SECONDS)
         while self._running and time.monotonic() < end:
-            self._wakeup.wait(end - time.monotonic(), for_work=False)
+            self._wakeup.pause(end - time.monotonic())
             self._collect()
         self._unacked += [(run, INTERRUPTED) for run in self._running if not run.lost]
