@@ -83,7 +83,7 @@ class Trouble:
         return max(self.pausing, own.remaining if own else 0.0)
 
     def guard(self, what: str, work: Callable[[], T]) -> T | None:
-        """Run ``work``; None when it fails or is given a pause. ``what`` names the kind, as in ``renew leases``."""
+        """Run ``work``; None when it fails or is given a pause. ``what`` names its kind: ``renew leases``."""
         if self.pausing_for(what):
             return None
         try:
