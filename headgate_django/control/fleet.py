@@ -14,6 +14,7 @@ from headgate_django.control.report import GONE, NOT_ALIVE, Report
 from headgate_django.control.selection import batches, select
 from headgate_django.control.sweep import tell
 from headgate_django.core.commands import Command
+from headgate_django.lifecycle.wakeup import notify_workers
 from headgate_django.models import clock
 from headgate_django.models.fleet import Worker
 from headgate_django.models.store import alias, retrying_locked
@@ -128,6 +129,7 @@ def _command(ids: Sequence[str], command: Command, actor: Actor | None, using: s
         live = [worker for worker in found if worker.alive_at(now_ms)]
         workers.tell([worker.pk for worker in live], command)
         record(actor, live, f"Told to {command}.")
+        notify_workers([worker.pk for worker in live], using)
     skipped = {GONE: len(ids) - len(found), NOT_ALIVE: len(found) - len(live)}
     return Report(
         verb=command.value,
