@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from headgate_django.exceptions import (
+    Interrupted,
     RateLimited,
     Retry,
     Revoke,
@@ -27,6 +28,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Context",
+    "Interrupted",
     "RateLimited",
     "Retry",
     "Revoke",

@@ -13,8 +13,11 @@ from django.core.signals import setting_changed
 
 from headgate_django.core import declarations
 from headgate_django.core.durations import to_ms
+from headgate_django.core.sizes import to_bytes
 from headgate_django.core.suggestion import suggestion
 from headgate_django.exceptions import ConfigurationError, InvalidJob
+
+MAX_LOG_CAPTURE = 1024**2
 
 
 class SettingError(ConfigurationError, ImproperlyConfigured):
@@ -37,6 +40,10 @@ class Config:
     """Lost leases after which a job is quarantined."""
     keep_attempts: str = "failures"
     """Which runs leave an Attempt row: ``failures``, ``all`` or ``none``."""
+    log_capture: int = 16_384
+    """How much of what a run logs is kept with its Attempt row, at most 1MB; 0 keeps nothing."""
+    listen: bool | str = "auto"
+    """Whether workers on PostgreSQL use LISTEN: True, False, or ``auto``: unless a pooler stands in between."""
     queues: Mapping[str, Any] = None  # type: ignore[assignment]
     """Queues to make rows for: ``{"critical": {"weight": 6, "max_unfinished_jobs": 10_000}}``."""
     rate_classes: Mapping[str, Any] = None  # type: ignore[assignment]
@@ -97,6 +104,22 @@ def _keep(name: str, value: object) -> str:
     return str(value)
 
 
+def _size(name: str, value: object) -> int:
+    try:
+        size = to_bytes(value, name)
+    except ConfigurationError as error:
+        raise SettingError(str(error)) from error
+    if size > MAX_LOG_CAPTURE:
+        raise SettingError(f"{name} must be at most 1MB, not {value!r}")
+    return size
+
+
+def _listen(name: str, value: object) -> bool | str:
+    if not isinstance(value, bool) and value != "auto":
+        raise SettingError(f"{name} must be True, False or 'auto', not {value!r}")
+    return value
+
+
 def _mapping(name: str, value: object) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise SettingError(f"{name} must be a dict, not {type(value).__name__}")
@@ -120,6 +143,8 @@ _PARSERS: dict[str, Callable[[str, Any], Any]] = {
     "RETENTION": _duration,
     "CRASH_LIMIT": _positive,
     "KEEP_ATTEMPTS": _keep,
+    "LISTEN": _listen,
+    "LOG_CAPTURE": _size,
     "QUEUES": _policies(declarations.queue),
     "RATE_CLASSES": _policies(declarations.rate_class),
     "CONCURRENCY_LIMITS": _policies(declarations.concurrency_limit),

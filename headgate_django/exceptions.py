@@ -15,8 +15,11 @@
     ├── IllegalTransition             the law has no such row, or the job is not where the verb starts
     │   └── LeaseLost                 the claim no longer holds the lease it writes under
     ├── PermissionRefused             the operator lacks the right for a verb
+    ├── TransactionLeft               a handler returned with a transaction open or broken
     └── Outcome                       raised by handlers to choose how the run ends
         ├── Retry, Skip, Revoke, Snooze, RateLimited, Undecodable
+
+    Interrupted                       a BaseException, raised inside a handler that must stop
 """
 
 from __future__ import annotations
@@ -111,6 +114,13 @@ class PermissionRefused(HeadgateError):
         super().__init__(f"this needs the permission {permission!r}")
 
 
+class TransactionLeft(HeadgateError):
+    """A handler returned while a transaction of its own was open or broken; what it did there is rolled back.
+
+    Recorded as the failure of the run. The message says which connection, and what was left.
+    """
+
+
 class Outcome(HeadgateError):
     """Raised by a handler to choose how its run ends."""
 
@@ -158,3 +168,10 @@ class RateLimited(Outcome):
 
 class Undecodable(Outcome):
     """The payload cannot be understood by this code. The job is kept for an operator."""
+
+
+class Interrupted(BaseException):
+    """Raised inside a handler whose run timed out, passed its deadline or was cancelled.
+
+    Clean up and let it pass. It is no Exception, so that ``except Exception`` does not swallow it.
+    """

@@ -29,6 +29,7 @@ def test_durations_are_seconds_or_timedeltas_and_kept_in_milliseconds():
         ({"CRASH_LIMIT": 1.5}, r"HEADGATE\['CRASH_LIMIT'\] must be an int"),
         ({"KEEP_ATTEMPTS": "failure"}, r"did you mean 'failures'\?"),
         ({"WORKER": []}, r"HEADGATE\['WORKER'\] must be a dict"),
+        ({"LISTEN": "always"}, r"HEADGATE\['LISTEN'\] must be True, False or 'auto', not 'always'"),
         ({"DATABASE": 1}, r"HEADGATE\['DATABASE'\] must be a str"),
         ([], "HEADGATE must be a dict"),
     ],

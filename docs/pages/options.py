@@ -24,6 +24,11 @@ DECORATOR_ONLY = {
                 "or None to give up."),
     "retry_on": ("exception classes", "all", "When given, every other exception archives the job at once."),
     "skip_on": ("exception classes", "none", "These archive the job at once."),
+    "isolated": ("bool", "`False`", "Run each job in a process of its own."),
+    "memory_limit": ("bytes, or text such as `256MB`", "no limit", "How much memory that process may take, at "
+                     "least 32MB; units are of 1024. Needs `isolated`."),
+    "atomic": ("bool", "`False`", "The handler's work in the queue's database and its ack are one transaction. "
+               "Not for `async def`."),
 }  # fmt: skip
 
 PER_CALL = "`using()` only"
@@ -88,7 +93,9 @@ def settings() -> str:
         conf._positive: "int, at least 1",
         conf._duration: "seconds or timedelta",
         conf._keep: "text",
+        conf._listen: "bool or text",
         conf._mapping: "dict",
+        conf._size: "bytes, or text such as `64KB`",
     }
     rows = [
         (f"`{attribute.name.upper()}`", kinds.get(conf._PARSERS[attribute.name.upper()], "dict"),

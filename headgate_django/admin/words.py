@@ -17,6 +17,7 @@ from headgate_django.control.report import (
     CONTENT_QUARANTINED,
     GONE,
     NO_JOB,
+    NOT_ALIVE,
     NOT_PAUSED,
     Report,
 )
@@ -43,6 +44,7 @@ REASONS = {
     BUSY: _("the database was busy, try again"),
     ALREADY_PAUSED: _("already paused"),
     NOT_PAUSED: _("not paused"),
+    NOT_ALIVE: _("not heard of lately"),
 }
 
 

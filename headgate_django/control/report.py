@@ -19,6 +19,8 @@ BUSY = "database busy"
 """Another writer held the rows too long. What was not done can be asked for again."""
 ALREADY_PAUSED = "already paused"
 NOT_PAUSED = "not paused"
+NOT_ALIVE = "not alive"
+"""The worker was not heard of lately, so nobody would obey."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ writes down what it says, under the claim's fence.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headgate_django.core import backoff
 from headgate_django.core.envelope import INT32_MAX
@@ -50,6 +50,15 @@ NO_HANDLER = "NoHandler"
 """The error class of a job that a worker put back because it knows no handler for its kind."""
 
 
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run has come; ``total`` is 0 when it is not known."""
+
+    done: int
+    total: int = 0
+    note: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
     """What went wrong, as bounded text: an exception never travels."""
@@ -65,7 +74,7 @@ class Outcome:
     """The verdict on one run. ``delay_ms`` is used by retry (None: the backoff), snooze and rate_limit.
 
     ``hold_class_ms`` keeps the whole rate class back; ``actual_weight`` corrects what was charged for the run;
-    ``logs`` is what the run said, bounded.
+    ``logs`` is what the run said, bounded. ``acked``: written already, in the handler's own transaction.
     """
 
     event: Event
@@ -74,7 +83,8 @@ class Outcome:
     hold_class_ms: int = 0
     actual_weight: int | None = None
     failure: Failure | None = None
-    logs: str = ""
+    logs: str = field(default="", repr=False)  # private
+    acked: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +101,7 @@ class Settlement:
     interruptions: int
     delay_ms: int | None
     failure: Failure | None
-    logs: str = ""
+    logs: str = field(default="", repr=False)  # private
 
 
 RUN_EVENTS = frozenset(

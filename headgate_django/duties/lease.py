@@ -32,4 +32,5 @@ def count(name: str, handled: int, *, using: str) -> None:
 
 def release(holder: str, *, using: str) -> None:
     """Give back every duty of a worker that ends, so that another can take over at once."""
-    Duty.objects.using(using).filter(holder=holder).update(holder="", expires_at_ms=0)
+    # The time stays: health reads from it for how long nobody has held the duty.
+    Duty.objects.using(using).filter(holder=holder).update(holder="", expires_at_ms=clock.now_ms(using))

@@ -41,10 +41,15 @@ SWEEPS = (
 )
 
 
-def perform(sweep: Sweep, holder: str, *, using: str) -> int | None:
-    """One pass under the sweep's lease, in bounded batches; rows handled, or None when another worker holds it."""
+def perform(sweep: Sweep, holder: str, *, using: str, go_on: Callable[[], bool] = lambda: True) -> int | None:
+    """One pass under the sweep's lease, in bounded batches; rows handled, or None when another worker holds it.
+
+    ``go_on`` is asked before each batch, and so before the lease is taken or kept.
+    """
     handled = 0
     for _ in range(MAX_BATCHES):
+        if not go_on():
+            break
         if not lease.acquire(sweep.name, holder, sweep.ttl_ms, using=using):
             return handled or None
         count = sweep.work(BATCH, using)

@@ -7,6 +7,7 @@ from headgate_django.core.states import Event, State
 from headgate_django.core.turnstile import Ceiling
 from headgate_django.gate.limits import counted_with
 from headgate_django.models.job import Job
+from headgate_django.models.messages import notify_workers
 from headgate_django.models.store import fetch, literals, skip_locked
 
 DISPLACED = ("Displaced", "cancelled to make room for a newer job", "displaced")
@@ -18,12 +19,12 @@ def displace(
     """Cancel the oldest running jobs that are counted where ``stream`` is, and fence them off; their streams.
 
     A running job that somebody else is ending at this moment is passed over. Claims of this admit, which run
-    under ``lease_id``, are never the victims.
+    under ``lease_id``, are never the victims. Their workers are told once this is committed.
     """
     condition, params = counted_with(ceiling, stream)
     rows = fetch(
         using,
-        "SELECT id, queue, partition_key, rate_class FROM headgate_django_job"
+        "SELECT id, worker_id, queue, partition_key, rate_class FROM headgate_django_job"
         f" WHERE state = {literals(State.RUNNING)} AND {condition} AND lease_id <> %s"
         f" ORDER BY attempted_at_ms, id LIMIT %s {skip_locked(using)}",
         [*params, lease_id, count],
@@ -33,4 +34,7 @@ def displace(
     moved = jobs.transition(
         Event.CANCEL, now_ms=now_ms, error_class=error_class, error_summary=summary, error_group=group
     )
-    return [Stream(queue, partition_key, rate_class, "") for _, queue, partition_key, rate_class in rows[:moved]]
+    notify_workers([row[1] for row in rows], using)
+    return [
+        Stream(queue, partition_key, rate_class, "") for _, _, queue, partition_key, rate_class in rows[:moved]
+    ]

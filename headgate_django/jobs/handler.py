@@ -41,6 +41,9 @@ class Handler(Generic[P, R]):
         backoff: Backoff | None = None,
         retry_on: ExceptionTypes = (),
         skip_on: ExceptionTypes = (),
+        isolated: bool = False,
+        memory_limit: int = 0,
+        atomic: bool = False,
     ) -> None:
         for name in (kind, *aliases):
             check_kind(name)
@@ -52,8 +55,11 @@ class Handler(Generic[P, R]):
         self.backoff = backoff
         self.retry_on = retry_on
         self.skip_on = skip_on
+        self.isolated = isolated
+        self.memory_limit = memory_limit
+        self.atomic = atomic
         self.upcasters: dict[int, Upcaster] = {}
-        _check_runnable(function, kind)
+        _check_runnable(function, kind, atomic)
         options.envelope(kind, b"", schema_version)  # a bad option is found when it is declared
         self.signature = _payload_signature(function, kind)
         self.takes_context = CONTEXT in inspect.signature(function).parameters
@@ -128,9 +134,14 @@ class Handler(Generic[P, R]):
         return register
 
 
-def _check_runnable(function: Callable[..., Any], kind: str) -> None:
+def _check_runnable(function: Callable[..., Any], kind: str, atomic: bool) -> None:
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise ConfigurationError(f"{kind}: a generator function would never run; do not yield")
+    if atomic and inspect.iscoroutinefunction(function):
+        raise ConfigurationError(
+            f"{kind}: atomic=True needs a synchronous handler, because Django's transactions do not work in "
+            "async code; write def, or take the transaction yourself inside sync_to_async"
+        )
 
 
 def _payload_signature(function: Callable[..., Any], kind: str) -> inspect.Signature:

@@ -13,6 +13,11 @@ from headgate_django.core.envelope import DEFAULT_QUEUE, Envelope, validate
 from headgate_django.core.suggestion import suggestion
 from headgate_django.exceptions import ConfigurationError, Duration, InvalidJob
 
+OF_THE_HANDLER = (
+    "kind", "aliases", "schema_version", "backoff", "retry_on", "skip_on", "isolated", "memory_limit", "atomic",
+)  # fmt: skip
+"""What ``@job`` takes besides these options: properties of the handler, the same for all of its jobs."""
+
 Backoff = Callable[[BaseException, int], Duration | None]
 
 
@@ -57,6 +62,8 @@ class Options:
         """A copy with other values. Raises ConfigurationError for an unknown name, with a suggestion."""
         known = [option.name for option in fields(Options)]
         for name in options:
+            if name in OF_THE_HANDLER:
+                raise ConfigurationError(f"{name!r} belongs to the handler: give it to @job, not to using()")
             if name not in known:
                 raise ConfigurationError(f"{name!r} is not a job option" + suggestion(name, known))
         if "tags" in options:

@@ -1,17 +1,20 @@
-"""Tell sleeping workers that there is work. A lost notification costs a poll interval, never a job."""
+"""Tell workers that there is work, and hear of it. A lost notification costs a poll interval, never a job."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from django.db import connections, transaction
 
-from headgate_django.models.store import execute, fetch, is_postgres
+from headgate_django.conf import config
+from headgate_django.models.messages import CHANNEL, channel_of, notify_workers
+from headgate_django.models.store import execute, fetch, is_pooled, is_postgres
 
-CHANNEL = "headgate_django"
+__all__ = ["CHANNEL", "Heard", "Listener", "notify_after_commit", "notify_workers"]
+
 MIN_INTERVAL = 0.05
 MAX_REMEMBERED = 1_000
 
@@ -42,44 +45,69 @@ def _notify(queue: str, using: str) -> None:
     execute(using, "SELECT pg_notify(%s, %s)", [CHANNEL, queue[:64]])
 
 
-class Listener:
-    """Hears of new work on this thread's connection. Polling alone is always correct; this only shortens waits.
+class Heard(NamedTuple):
+    """What may have arrived: new work, or a message to look at the leases and the worker's row now."""
 
-    PostgreSQL: LISTEN, again whenever the connection is a new one. SQLite: a look at the file's data version,
-    which changes when another connection commits.
+    work: bool
+    look: bool
+
+
+class Listener:
+    """Hears of new work, and messages to this worker, on this thread's connection.
+
+    Polling alone is always correct; this only shortens waits. PostgreSQL: LISTEN, again whenever the connection is
+    a new one. Behind a pooler it would listen on a session that serves others a moment later: ``mode`` is then
+    ``poll``. SQLite: a look at the file's data version, which changes when another connection commits.
     """
 
-    def __init__(self, using: str) -> None:
+    def __init__(self, using: str, worker_id: str) -> None:
         self._using = using
-        self._heard = False
-        self._subscribed: Any = None
+        self._channels = (CHANNEL, channel_of(worker_id))
+        self._known: Any = None  # the driver's connection whose mode is settled
+        self._work = self._look = False
         self._version = -1
+        self.mode: Literal["listen", "file", "poll"] = "file" if connections[using].vendor == "sqlite" else "poll"
+        self.pooled = False
 
     def subscribe(self) -> None:
-        """Make sure that the current connection listens."""
+        """Make sure that the current connection listens, if it can."""
         if not is_postgres(self._using):
             return
         connection = connections[self._using]
         connection.ensure_connection()
-        if connection.connection is not self._subscribed:
-            execute(self._using, f"LISTEN {CHANNEL}")
-            self._subscribed = connection.connection
-            self._heard = True  # whatever was missed while nobody listened
+        if connection.connection is self._known:
+            return
+        wanted = config().listen
+        self.pooled = wanted == "auto" and is_pooled(self._using)
+        self.mode = "poll" if self.pooled or not wanted else "listen"
+        if self.mode == "listen":
+            for channel in self._channels:
+                execute(self._using, f"LISTEN {channel}")
+        self._known = connection.connection
+        self._work = self._look = True  # whatever was missed while nobody listened
 
     def fileno(self) -> int | None:
         """What to wait on besides the caller's own events; None when there is nothing to wait on."""
-        raw = connections[self._using].connection
-        return raw.fileno() if raw is not None and raw is self._subscribed else None
+        raw = self._raw()
+        with connections[self._using].wrap_database_errors:
+            return int(raw.fileno()) if raw is not None else None
 
-    def heard(self) -> bool:
-        """Whether something may have arrived since the last call."""
-        if not is_postgres(self._using):
+    def heard(self) -> Heard:
+        """What may have arrived since the last call. Raises a database error when the connection is gone."""
+        if self.mode == "file":
             version = int(fetch(self._using, "PRAGMA data_version")[0][0])
-            changed, self._version = version != self._version, version
-            return changed
-        raw = connections[self._using].connection
-        if raw is not None and raw is self._subscribed:
-            for _ in raw.notifies(timeout=0):
-                self._heard = True
-        heard, self._heard = self._heard, False
+            self._work |= version != self._version
+            self._version = version
+        raw = self._raw()
+        if raw is not None:
+            with connections[self._using].wrap_database_errors:
+                for notice in raw.notifies(timeout=0):
+                    self._work |= notice.channel == CHANNEL
+                    self._look |= notice.channel != CHANNEL
+        heard = Heard(self._work, self._look)
+        self._work = self._look = False
         return heard
+
+    def _raw(self) -> Any:
+        raw = connections[self._using].connection
+        return raw if self.mode == "listen" and raw is self._known else None

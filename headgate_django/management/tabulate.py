@@ -39,3 +39,13 @@ def duration(seconds: float) -> str:
         return f"{seconds:.1f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def size(number: int) -> str:
+    """``12.3 MiB``, or a dash where it is not known."""
+    return f"{number / 2**20:,.1f} MiB" if number else "-"
+
+
+def printable(text: str) -> str:
+    """The text, with what would steer a terminal escaped."""
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)

@@ -33,7 +33,7 @@ class WorkerQuerySet(models.QuerySet["Worker"]):
         """
         row = Worker(id=worker_id, **columns)
         fields = [field for field in Worker._meta.concrete_fields if field.name not in _STAMPS]
-        names = ", ".join([*(field.column for field in fields), *_STAMPS])
+        names = ", ".join([*(str(field.column) for field in fields), *_STAMPS])
         given = [field.column for field in fields if field.name in columns]
         now = clock.now_sql(self.db)
         connection = connections[self.db]
@@ -136,16 +136,16 @@ class Worker(models.Model):
 
     def alive_at(self, now_ms: int) -> bool:
         """Whether it was heard of lately, at this time of the store."""
-        return self.heartbeat_at_ms > now_ms - STALE_MS
+        return bool(self.heartbeat_at_ms > now_ms - STALE_MS)
 
     def serves(self, queue: str) -> bool:
         """Whether it takes jobs of this queue."""
-        return queue in self.queues or EVERY_QUEUE in self.queues
+        return any(name in self.queues for name in (queue, EVERY_QUEUE))
 
     def has_obeyed(self, command: Command) -> bool:
         """Whether it has acknowledged this command since a command was last given."""
-        obeyed_at_ms = self.acknowledged_at_ms or 0
-        return not self.command and self.acknowledged == command and obeyed_at_ms >= (self.commanded_at_ms or 0)
+        told_ms, obeyed_ms = self.commanded_at_ms or 0, self.acknowledged_at_ms or 0
+        return bool(not self.command and self.acknowledged == command and obeyed_ms >= told_ms)
 
 
 class Duty(models.Model):

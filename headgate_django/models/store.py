@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, TypeVar
 
 from django.apps import apps
-from django.db import InterfaceError, OperationalError, connections, router, transaction
+from django.db import DatabaseError, InterfaceError, OperationalError, connections, router, transaction
 
 from headgate_django.conf import config
 from headgate_django.models import clock
@@ -17,6 +18,8 @@ from headgate_django.models import clock
 T = TypeVar("T")
 
 LOCK_RETRIES = 8
+LOCK_PATIENCE = 15.0
+"""Seconds of waiting for another writer after which nothing is tried again."""
 _OTHER_PARAMS = 32  # of a statement that also names ids
 
 
@@ -95,11 +98,12 @@ def retrying_locked(using: str, work: Callable[[], T]) -> T:
 
     Inside the caller's transaction nothing is repeated: only the caller can repeat it.
     """
+    end = time.monotonic() + LOCK_PATIENCE
     for attempt in range(LOCK_RETRIES):
         try:
             return work()
         except OperationalError as error:
-            last = attempt == LOCK_RETRIES - 1
+            last = attempt == LOCK_RETRIES - 1 or time.monotonic() >= end
             if last or connections[using].in_atomic_block or not is_contention(error):
                 raise
             threading.Event().wait(random.uniform(0, 0.02 * 2**attempt))
@@ -108,14 +112,73 @@ def retrying_locked(using: str, work: Callable[[], T]) -> T:
 
 def is_contention(error: BaseException) -> bool:
     """Whether the statement failed only because of somebody else's transaction."""
+    return error_code(error) in {"40001", "40P01", LOCK_TIMEOUT} or "locked" in str(error)
+
+
+LOCK_TIMEOUT, CANCELLED = "55P03", "57014"
+_NO_RIGHT, _NO_DATABASE = "42501", "3D000"
+_WRONG_CONDITION, _TOO_COMPLEX = "25", "54"  # classes: a read-only or failed transaction; limits of a statement
+_SQLITE_ERROR, _SQLITE_CORRUPT, _SQLITE_NOTADB = 1, 11, 26  # 1 is what no other code says: a wrong statement
+
+
+def error_code(error: BaseException) -> str:
+    """The SQLSTATE of a database error, or SQLite's name for it; empty when there is none."""
     cause = error.__cause__
-    code = getattr(cause, "sqlstate", None)
-    return code in {"40001", "40P01", "55P03"} or "locked" in str(error)
+    return getattr(cause, "sqlstate", None) or getattr(cause, "sqlite_errorname", None) or ""
 
 
 def is_connection_trouble(error: BaseException) -> bool:
-    """Whether the database, rather than the statement, is the problem."""
-    return isinstance(error, OperationalError | InterfaceError)
+    """Whether the database, rather than the statement, is the problem.
+
+    True for what may work again later without anybody touching the code: a lost connection, a failover, a server
+    without resources, a lock, a revoked right, a full disk.
+    """
+    if not isinstance(error, DatabaseError | InterfaceError):
+        return False
+    number = getattr(error.__cause__, "sqlite_errorcode", None)
+    if number is not None:
+        serious = number & 0xFF in {_SQLITE_CORRUPT, _SQLITE_NOTADB}
+        return serious or (isinstance(error, OperationalError) and number & 0xFF != _SQLITE_ERROR)
+    code = error_code(error)
+    if code in {_NO_RIGHT, _NO_DATABASE} or code.startswith(_WRONG_CONDITION):
+        return True
+    return isinstance(error, OperationalError | InterfaceError) and not code.startswith(_TOO_COMPLEX)
+
+
+def is_pooled(using: str) -> bool:
+    """Whether a pooler stands between this connection and PostgreSQL.
+
+    Certain when the process that answers is not the one that the driver was told of when it connected. A pooler
+    that forwards the process number for as long as the client stays (sessions are pooled, not transactions) is not
+    seen, and need not be: there a session keeps what it is told.
+    """
+    told = connections[using].connection.info.backend_pid
+    return bool(fetch(using, "SELECT pg_backend_pid() <> %s", [told])[0][0])
+
+
+@contextmanager
+def limited(using: str, *, lock_ms: int, statement_ms: int) -> Iterator[None]:
+    """No statement of this thread waits longer than ``lock_ms`` for a lock or runs longer than ``statement_ms``.
+
+    PostgreSQL ends those that do. The limits are set inside each transaction: set for the session, they would stay
+    behind for others on a pooler's connection. SQLite's limit is the ``timeout`` of the project.
+    """
+    if not is_postgres(using):
+        yield
+        return
+    sql = f"SET LOCAL lock_timeout = {int(lock_ms)}; SET LOCAL statement_timeout = {int(statement_ms)}"
+
+    def limit(execute: Callable[..., Any], statement: str, params: Any, many: bool, context: Any) -> Any:
+        connection = context["connection"]
+        if connection.connection.info.transaction_status.name != "IDLE":
+            return execute(statement, params, many, context)
+        with nullcontext() if connection.in_atomic_block else transaction.atomic(using=using):
+            with connection.wrap_database_errors:
+                connection.connection.execute(sql)
+            return execute(statement, params, many, context)
+
+    with connections[using].execute_wrapper(limit):
+        yield
 
 
 def fetch(using: str, sql: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:

@@ -6,7 +6,9 @@ import hashlib
 import traceback
 
 from headgate_django.core.outcomes import Failure
+from headgate_django.core.text import bounded, storable
 
+MAX_CLASS = 255
 MAX_MESSAGE = 4_096
 MAX_TRACEBACK = 16_384
 MAX_FRAMES = 64
@@ -26,21 +28,13 @@ def describe(error: BaseException) -> Failure:
 def class_path(error_type: type[BaseException]) -> str:
     """``package.module.Class``; builtins go without their module."""
     name = error_type.__qualname__
-    return name if error_type.__module__ == "builtins" else f"{error_type.__module__}.{name}"
-
-
-def bounded(text: str, limit: int) -> str:
-    """Text that every database stores: its beginning and end, without NUL characters and surrogates."""
-    if len(text) > limit:
-        head, tail = text[: limit // 4], text[-(limit - limit // 4) :]
-        text = f"{head}\n… {len(text) - limit} of {len(text)} characters left out …\n{tail}"
-    return text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode()
+    return storable(name if error_type.__module__ == "builtins" else f"{error_type.__module__}.{name}")[:MAX_CLASS]
 
 
 def _message(error: BaseException) -> str:
     try:
         return str(error) or type(error).__name__
-    except Exception as failure:  # a broken __str__ must not hide that the job failed
+    except BaseException as failure:  # a broken __str__ must not hide that the job failed
         return f"<{type(error).__name__} whose message raised {type(failure).__name__}>"
 
 
@@ -49,8 +43,9 @@ def _traceback(error: BaseException) -> str:
         formatted = traceback.TracebackException.from_exception(
             error, limit=-MAX_FRAMES, max_group_width=MAX_GROUP_MEMBERS
         )
-        return "".join(formatted.format())
-    except Exception as failure:
+        # Piece by piece: one message may have 100 MB.
+        return "".join(bounded(piece, MAX_TRACEBACK) for piece in formatted.format())
+    except BaseException as failure:
         return f"<traceback could not be formatted: {type(failure).__name__}>"
 
 

@@ -54,7 +54,7 @@ class Pace:
         self._empty_in_a_row = 0
 
     def beat_now(self) -> None:
-        """Renew and beat at the next turn."""
+        """Renew and beat at once: there is news about the leases or the worker's row."""
         self._next_beat = 0.0
 
     def beaten(self) -> None:

@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import logging
+import os
 import random
-from collections.abc import Callable
+from contextvars import copy_context
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
-from headgate_django import exceptions
+from asgiref.sync import sync_to_async
+
+from headgate_django.conf import config
 from headgate_django.core import codec
-from headgate_django.core.durations import to_ms
 from headgate_django.core.outcomes import NO_HANDLER, Claim, Failure, Outcome
 from headgate_django.core.states import Event
+from headgate_django.exceptions import TransactionLeft, Undecodable
 from headgate_django.jobs import registry
-from headgate_django.jobs.context import CancelReason, Context
-from headgate_django.jobs.handler import CONTEXT, ExceptionTypes, Handler
+from headgate_django.jobs.context import Context
+from headgate_django.jobs.handler import CONTEXT, Handler
 from headgate_django.jobs.upcast import upcast
+from headgate_django.worker import hygiene
+from headgate_django.worker.atomic import in_one_transaction
+from headgate_django.worker.capture import capture
 from headgate_django.worker.failure import describe
+from headgate_django.worker.judge import judge as judge
+from headgate_django.worker.judge import reason_of
+from headgate_django.worker.surroundings import surroundings
 
 logger = logging.getLogger("headgate_django.worker")
 
 UNKNOWN_KIND_DELAY_MS = 30_000
+SUCCESS = Outcome(event=Event.SUCCEED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,42 +53,35 @@ def prepare(claim: Claim, context: Context) -> Call | Outcome:
     try:
         arguments = upcast(handler, _decode(claim.payload), claim.schema_version)
         _check_arguments(handler, arguments)
-    except exceptions.Undecodable as error:
-        return Outcome(event=Event.UNDECODABLE, failure=_reason(error))
+    except Undecodable as error:
+        return Outcome(event=Event.UNDECODABLE, failure=reason_of(error))
     if handler.takes_context:
         arguments = {**arguments, CONTEXT: context}
     return Call(handler, arguments)
 
 
-def run(claim: Claim, context: Context) -> Outcome:
-    """Run a synchronous handler to its outcome. Whatever it raises, even SystemExit, becomes one."""
-    call = prepare(claim, context)
-    if isinstance(call, Outcome):
-        return call
+def run(claim: Claim, context: Context, using: str = "") -> Outcome:
+    """Run a synchronous handler to its outcome. Whatever it raises, even SystemExit, becomes one.
+
+    ``using`` is the queue's database, for a handler that is atomic: its outcome is acked when it has succeeded.
+    """
+    attempt = _Attempt(claim, context)
     try:
-        call.handler.function(**call.arguments)
-    except BaseException as error:
-        return _weighed(judge(call.handler, claim, context, error), context)
-    return _weighed(SUCCESS, context)
+        # In a copy of the context, so that what the handler binds (a decimal context, a request id) ends with it.
+        copy_context().run(_run, attempt, using)
+    except BaseException as error:  # ours, or an interruption that came when the handler had ended already
+        attempt.broke(error)
+    return attempt.outcome
 
 
 async def arun(claim: Claim, context: Context) -> Outcome:
     """Run an asynchronous handler to its outcome."""
-    call = prepare(claim, context)
-    if isinstance(call, Outcome):
-        return call
+    attempt = _Attempt(claim, context)
     try:
-        await call.handler.function(**call.arguments)
+        await _arun(attempt)
     except BaseException as error:
-        return _weighed(judge(call.handler, claim, context, error), context)
-    return _weighed(SUCCESS, context)
-
-
-def _weighed(outcome: Outcome, context: Context) -> Outcome:
-    return outcome if context.actual_weight is None else replace(outcome, actual_weight=context.actual_weight)
-
-
-SUCCESS = Outcome(event=Event.SUCCEED)
+        attempt.broke(error)
+    return attempt.outcome
 
 
 def is_async(claim: Claim) -> bool:
@@ -84,45 +90,126 @@ def is_async(claim: Claim) -> bool:
     return handler is not None and handler.is_async
 
 
-def judge(handler: Handler[..., Any], claim: Claim, context: Context, error: BaseException) -> Outcome:
-    """The outcome of a run that raised."""
-    if context.cancel_reason == CancelReason.SHUTDOWN:
-        return Outcome(event=Event.INTERRUPT, failure=_reason(error, "given back by a worker that stopped"))
-    if context.cancel_reason == CancelReason.TIMEOUT and not isinstance(error, exceptions.Outcome):
-        failure = Failure(
-            error_class="TimeoutError",
-            message=f"attempt timed out after {claim.timeout_ms} ms",
-            traceback=describe(error).traceback,
-            group="timeout",
+class _Attempt:
+    """One run on its way to the outcome; the first outcome that it reaches is the one that stays."""
+
+    def __init__(self, claim: Claim, context: Context) -> None:
+        self.claim, self.context = claim, context
+        self.log = capture(config().log_capture)
+        self._outcome: Outcome | None = None
+
+    @property
+    def outcome(self) -> Outcome:
+        """How it ended, with all that is to be stored."""
+        assert self._outcome is not None
+        return self.told(self._outcome)
+
+    @property
+    def who(self) -> str:
+        """For messages."""
+        return f"job {self.claim.id} ({self.claim.kind})"
+
+    def ended(self, outcome: Outcome) -> None:
+        """The outcome is known."""
+        self._outcome = self._outcome or outcome
+
+    def failed(self, handler: Handler[..., Any], error: BaseException) -> None:
+        """The handler raised."""
+        self.ended(judge(handler, self.claim, self.context, error))
+
+    def broke(self, error: BaseException) -> None:
+        """Something was raised outside the handler."""
+        if self._outcome is None:
+            logger.error("%s could not be judged", self.who, exc_info=error)
+            self._outcome = Outcome(event=Event.RETRY, failure=describe(error))
+
+    def told(self, outcome: Outcome) -> Outcome:
+        """The outcome with all that is to be stored of the run."""
+        logs, weight = self.log.text, self.context.actual_weight
+        return replace(outcome, logs=logs, actual_weight=weight) if logs or weight is not None else outcome
+
+
+def _run(attempt: _Attempt, using: str) -> None:
+    with surroundings.shared(attempt.who), attempt.log:
+        call = prepare(attempt.claim, attempt.context)
+        if isinstance(call, Outcome):
+            attempt.ended(call)
+            return
+        try:
+            attempt.ended(_outcome(call, attempt, using))
+        except BaseException as error:
+            attempt.failed(call.handler, error)
+
+
+def _outcome(call: Call, attempt: _Attempt, using: str) -> Outcome:
+    if call.handler.atomic:
+        return in_one_transaction(
+            partial(_perform, call), call.handler, attempt.claim, lambda: attempt.told(SUCCESS), using
         )
-        return _retry(handler, claim, error, failure, None)
-    for kind, verdict in _VERDICTS.items():
-        if isinstance(error, kind):
-            return verdict(handler, claim, error)
-    if matches(error, handler.skip_on) or (handler.retry_on and not matches(error, handler.retry_on)):
-        return Outcome(event=Event.SKIP, failure=describe(error))
-    return _retry(handler, claim, error, describe(error), None)
+    _perform(call)
+    return SUCCESS
 
 
-def matches(error: BaseException, types: ExceptionTypes) -> bool:
-    """Whether the exception is of the types; a group is when every exception inside it is."""
-    if isinstance(error, BaseExceptionGroup):
-        return isinstance(error, types) or all(matches(member, types) for member in error.exceptions)
-    return isinstance(error, types)
+def _perform(call: Call) -> None:
+    """Call the handler. Raises what it raises, and TransactionLeft for what it leaves behind."""
+    outer = hygiene.open_blocks()
+    process = os.getpid()
+    try:
+        result = call.handler.function(**call.arguments)
+    finally:
+        _end_copy(process)
+    if inspect.iscoroutine(result):
+        result.close()
+        raise TypeError(f"{call.handler.kind} returned a coroutine that nobody awaits; declare it async def")
+    if left := hygiene.left_behind(outer):
+        raise TransactionLeft(left)
+
+
+async def _arun(attempt: _Attempt) -> None:
+    with surroundings.shared(attempt.who), attempt.log:
+        call = prepare(attempt.claim, attempt.context)
+        if isinstance(call, Outcome):
+            attempt.ended(call)
+            return
+        try:
+            await _aperform(call)
+            attempt.ended(SUCCESS)
+        except BaseException as error:
+            attempt.failed(call.handler, error)
+
+
+async def _aperform(call: Call) -> None:
+    process = os.getpid()
+    try:
+        await call.handler.function(**call.arguments)
+    finally:
+        _end_copy(process)
+    try:
+        left = await sync_to_async(hygiene.left_behind)()  # the handler's own database thread knows
+    except asyncio.CancelledError:
+        return  # it came too late: the handler had returned
+    if left:
+        raise TransactionLeft(left)
+
+
+def _end_copy(process: int) -> None:
+    # The handler forked, and this is its copy: it must touch neither the connections nor the outcome.
+    if os.getpid() != process:
+        os._exit(0)
 
 
 def _decode(payload: bytes) -> dict[str, Any]:
     try:
         return codec.decode(payload)
     except ValueError as error:
-        raise exceptions.Undecodable(f"malformed payload: {error}") from error
+        raise Undecodable(f"malformed payload: {error}") from error
 
 
 def _check_arguments(handler: Handler[..., Any], arguments: dict[str, Any]) -> None:
     try:
         handler.signature.bind(**arguments)
     except TypeError as error:
-        raise exceptions.Undecodable(f"arguments do not fit {handler.__name__}: {error}") from error
+        raise Undecodable(f"arguments do not fit {handler.__name__}: {error}") from error
 
 
 def _unknown_kind(claim: Claim) -> Outcome:
@@ -132,62 +219,3 @@ def _unknown_kind(claim: Claim) -> Outcome:
         error_class=NO_HANDLER, message=f"no handler is registered for kind {claim.kind}", group="no-handler"
     )
     return Outcome(event=Event.SNOOZE, delay_ms=delay, failure=failure)
-
-
-def _reason(error: BaseException, message: str = "") -> Failure:
-    failure = describe(error)
-    # The traceback of a raised outcome says nothing that its reason does not, unless it has a cause.
-    deliberate = isinstance(error, exceptions.Outcome) and error.__cause__ is None
-    return replace(failure, message=message or failure.message, traceback="" if deliberate else failure.traceback)
-
-
-def _retry(
-    handler: Handler[..., Any],
-    claim: Claim,
-    error: BaseException,
-    failure: Failure,
-    delay: exceptions.Duration | None,
-) -> Outcome:
-    if delay is None and handler.backoff is not None:
-        try:
-            delay = handler.backoff(error, claim.attempt + 1)
-            if delay is None:
-                return Outcome(event=Event.RETRY, give_up=True, failure=failure)
-        except Exception:
-            logger.exception("backoff of %s raised; the default is used", claim.kind)
-            delay = None
-    return Outcome(event=Event.RETRY, delay_ms=_delay_ms(delay, claim), failure=failure)
-
-
-def _delay_ms(delay: exceptions.Duration | None, claim: Claim) -> int | None:
-    if delay is None:
-        return None
-    try:
-        return to_ms(delay, "delay", minimum=0)
-    except exceptions.InvalidJob as error:
-        logger.error("%s: %s; the default backoff is used", claim.kind, error)
-        return None
-
-
-def _postpone(event: Event, attribute: str) -> Callable[[Handler[..., Any], Claim, Any], Outcome]:
-    def verdict(handler: Handler[..., Any], claim: Claim, error: Any) -> Outcome:
-        try:
-            delay_ms = to_ms(getattr(error, attribute), attribute)
-        except exceptions.InvalidJob as bug:
-            # A snooze of nothing would spin for ever: it is the handler's bug and costs an attempt.
-            return _retry(handler, claim, bug, describe(bug), None)
-        hold_class_ms = delay_ms if claim.rate_class and getattr(error, "hold_class", False) else 0
-        failure = _reason(error) if error.reason else None
-        return Outcome(event=event, delay_ms=delay_ms, hold_class_ms=hold_class_ms, failure=failure)
-
-    return verdict
-
-
-_VERDICTS: dict[type[BaseException], Callable[[Handler[..., Any], Claim, Any], Outcome]] = {
-    exceptions.Retry: lambda handler, claim, error: _retry(handler, claim, error, _reason(error), error.delay),
-    exceptions.Skip: lambda handler, claim, error: Outcome(event=Event.SKIP, failure=_reason(error)),
-    exceptions.Revoke: lambda handler, claim, error: Outcome(event=Event.REVOKE),
-    exceptions.Snooze: _postpone(Event.SNOOZE, "delay"),
-    exceptions.RateLimited: _postpone(Event.RATE_LIMIT, "retry_after"),
-    exceptions.Undecodable: lambda handler, claim, error: Outcome(event=Event.UNDECODABLE, failure=_reason(error)),
-}

@@ -12,6 +12,7 @@ from headgate_django import exceptions
 
 PROMISED = {
     "Context",
+    "Interrupted",
     "RateLimited",
     "Retry",
     "Revoke",

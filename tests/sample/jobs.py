@@ -98,6 +98,30 @@ def waits(context: Context, seconds: float = 60) -> None:
         raise Retry(context.cancel_reason)
 
 
+@job("sample:heeds")
+def heeds(context: Context) -> None:
+    run = record(context)
+    if context.wait(300):
+        run.finished = True
+        run.save()
+
+
+@job("sample:heeds_async")
+async def heeds_async(context: Context) -> None:
+    run = await Run.objects.acreate(name=context.kind, job_id=context.job_id)
+    try:
+        await asyncio.sleep(300)
+    except asyncio.CancelledError:
+        run.finished = True
+        await run.asave()
+        raise
+
+
+@job("sample:naps")
+def naps(seconds: float) -> None:
+    time.sleep(seconds)  # touches no database
+
+
 @job("sample:asynchronous")
 async def asynchronous(seconds: float = 0, *, context: Context) -> None:
     await asyncio.sleep(seconds)

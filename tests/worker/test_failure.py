@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from headgate_django.worker.failure import MAX_MESSAGE, MAX_TRACEBACK, bounded, describe
+from headgate_django.core.text import bounded
+from headgate_django.worker.failure import MAX_MESSAGE, MAX_TRACEBACK, describe
 
 
 class Unprintable(Exception):

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import InterfaceError, OperationalError
 
 from headgate_django.exceptions import ConfigurationError
 from headgate_django.management.subcommands import SUBCOMMANDS
+from headgate_django.models.store import alias
 
 
 class Command(BaseCommand):
@@ -26,3 +28,6 @@ class Command(BaseCommand):
             SUBCOMMANDS[subcommand].handle(self.stdout.write, **options)
         except ConfigurationError as error:
             raise CommandError(str(error)) from error
+        except (OperationalError, InterfaceError):
+            # What the driver says may repeat the connection string.
+            raise CommandError(f"database {alias()!r} does not answer, or is not migrated", returncode=2) from None

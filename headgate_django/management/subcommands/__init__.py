@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from django.core.management.base import CommandParser
 
-from headgate_django.management.subcommands import explain, simulate
+from headgate_django.management.subcommands import explain, health, simulate, workers
 from headgate_django.management.tabulate import Write
 
 
@@ -24,7 +24,12 @@ class Subcommand(Protocol):
         """Its arguments."""
 
     def handle(self, write: Write, **options: Any) -> None:
-        """Do it. Raises CommandError or ConfigurationError."""
+        """Do it. Raises CommandError or ConfigurationError; SystemExit where the answer is an exit code."""
 
 
-SUBCOMMANDS: Mapping[str, Subcommand] = {"explain": explain, "simulate": simulate}
+SUBCOMMANDS: Mapping[str, Subcommand] = {
+    "explain": explain,
+    "health": health,
+    "simulate": simulate,
+    "workers": workers,
+}

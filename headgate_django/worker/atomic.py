@@ -1,0 +1,81 @@
+"""``@job(atomic=True)``: what a handler writes and the end of its run are one transaction, under its fence.
+
+Either both are stored or neither is, so effects in the queue's database happen exactly once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from django.db import DatabaseError, connections, transaction
+
+from headgate_django.core.outcomes import Claim, Failure, Outcome
+from headgate_django.core.states import Event
+from headgate_django.jobs.handler import Handler
+from headgate_django.lifecycle.ack import ack
+from headgate_django.models.store import alias, is_connection_trouble, is_contention, write_transaction
+from headgate_django.worker.judge import try_again
+
+logger = logging.getLogger("headgate_django.worker")
+
+NO_TRANSACTION_DELAY_MS = 5_000
+
+
+def in_one_transaction(
+    work: Callable[[], object],
+    handler: Handler[..., Any],
+    claim: Claim,
+    success: Callable[[], Outcome],
+    using: str = "",
+) -> Outcome:
+    """Do the work and ack its success, or roll both back. Raises what the work raises.
+
+    The outcome is marked as acked when there is nothing left to write: it was written, or the lease was lost and
+    nothing may be.
+    """
+    using = using or alias()
+    step = _Step()
+    try:
+        with write_transaction(using):
+            transaction.on_commit(step.committed, using=using)  # before the handler's own, which may raise
+            step.now = _Step.WORKING
+            work()
+            step.now = _Step.ENDING
+            outcome = replace(success(), acked=True)
+            if ack([(claim, outcome)], using=using):
+                transaction.set_rollback(True, using=using)
+                logger.warning("job %s: its lease was lost before it ended; all that it wrote is undone", claim.id)
+        return outcome
+    except BaseException as error:
+        if step.now == _Step.COMMITTED:
+            logger.exception("job %s has succeeded; a callback after its commit raised", claim.id)
+            return outcome
+        if isinstance(error, DatabaseError) and (is_contention(error) or is_connection_trouble(error)):
+            if step.now == _Step.BEGINNING and not connections[using].in_atomic_block:
+                return _later(error)
+            if step.now == _Step.ENDING:
+                return try_again(handler, claim, error)
+        raise
+
+
+class _Step:
+    BEGINNING, WORKING, ENDING, COMMITTED = range(4)
+
+    def __init__(self) -> None:
+        self.now = self.BEGINNING
+
+    def committed(self) -> None:
+        self.now = self.COMMITTED
+
+
+def _later(error: BaseException) -> Outcome:
+    # The handler was not called: the job is not to blame, and the database needs a moment.
+    failure = Failure(
+        error_class="NoTransaction",
+        message=f"its transaction could not begin: {type(error).__name__}",
+        group="no-transaction",
+    )
+    return Outcome(event=Event.SNOOZE, delay_ms=NO_TRANSACTION_DELAY_MS, failure=failure)
