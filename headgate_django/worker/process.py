@@ -86,10 +86,14 @@ def serve(
     ``announce`` gets one line, containing "ready", when the process begins to admit.
     """
     using = options.database or alias()
-    trouble = Trouble(using)
-    trouble.insist("declare policies", lambda: sync_declared(using=using), lambda: orders.stopping)
     capture.install()
     runtime = Runtime(options, worker_id, orders, control.cells if control else None, using)
+
+    def enter() -> None:
+        sync_declared(using=using)
+        runtime.register()
+
+    Trouble(using).insist("enter the database", enter, lambda: orders.stopping)
     sweeper = Sweeper(worker_id, using) if options.duties else None
     orders.on_resign(sweeper.resign if sweeper else lambda: None)
     if sweeper:

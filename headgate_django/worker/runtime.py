@@ -72,6 +72,11 @@ class Runtime:
         """Whether it admits, and the database answers. Read by other threads."""
         return self._orders.admitting and not self._trouble.pausing
 
+    def register(self) -> None:
+        """Enter the fleet's register. Raises a database error."""
+        self._beat()
+        self._pace.beaten()
+
     def serve(self) -> bool:
         """Work until the end; whether every handler has returned."""
         try:

@@ -81,8 +81,8 @@ def test_while_a_child_is_replaced_the_other_goes_on():
         enqueue_many([jobs.recorded.envelope(f"n{n}") for n in range(20)])
         wait_until(lambda: completed() == 20, "the others completed")
         process.signal(signal.SIGTERM)
-        process.wait_for_line("stopping")
-        assert terminate(process) == 0
+        process.signal(signal.SIGTERM)
+        assert process.wait() == 0
 
     assert {first, second} >= {victim}
 
@@ -190,7 +190,7 @@ def test_when_the_supervisor_is_killed_its_processes_finish_and_end():
 
 
 def test_a_process_that_is_not_ready_in_time_is_killed_and_replaced():
-    unreachable = {"HEADGATE_TEST_DB_NAME": "/nowhere/at/all.sqlite3"}
+    unreachable = {"HEADGATE_TEST_DB_NAME": "/nowhere/at/all"}
     with worker("--start-timeout", "1", ready=False, **unreachable) as process:
         process.wait_for_line("died before it was ready: killed by SIGKILL (signal 9) (was not ready in time)")
         assert terminate(process) == 0, process.output
@@ -202,7 +202,7 @@ def test_processes_that_end_before_they_are_ready_are_replaced_ever_later_and_th
     with worker(ready=False, HEADGATE_TEST_CHILD_DIES="11") as process:
         assert process.wait() == 1, process.output
 
-    assert process.output.count("died before it was ready: killed by SIGSEGV (signal 11)") == 8
+    assert process.output.count("died before it was ready: killed by SIGSEGV (signal 11)") == 6
     assert "giving up" in process.output
 
 

@@ -287,3 +287,16 @@ HOARD = []
 def grows(megabytes: int, context: Context) -> None:
     record(context)
     HOARD.append(b"x" * megabytes * 1024 * 1024)
+
+
+@job("sample:sleeps_alone", timeout=1, isolated=True, backoff=lambda exception, attempt: 3600)
+def sleeps_alone() -> None:
+    for _ in range(6000):
+        time.sleep(0.01)
+
+
+@job("sample:stubborn_async", timeout=1, backoff=lambda exception, attempt: 3600)
+async def stubborn_async() -> None:
+    while True:
+        with contextlib.suppress(BaseException):
+            await asyncio.sleep(0.05)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import logging
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 from asgiref.sync import ThreadSensitiveContext, sync_to_async
@@ -43,9 +43,7 @@ class LoopExecutor:
         task = self._tasks.get(run)
         if task is None:
             return "(between two steps)"
-        text = io.StringIO()
-        task.print_stack(file=text)
-        return text.getvalue()
+        return "".join(_stack(task.get_coro()))
 
     def close(self, timeout: float) -> bool:
         """Stop the loop; whether it ended within ``timeout`` seconds."""
@@ -90,3 +88,10 @@ async def _run(run: Run) -> Outcome:
             return await runner.arun(run.claim, run.context)
         finally:
             await sync_to_async(hygiene.close_all)()
+
+
+def _stack(awaited: Any) -> Iterator[str]:
+    # A task knows only its outermost frame while it waits; what it waits for is followed inwards.
+    while (frame := getattr(awaited, "cr_frame", None)) is not None:
+        yield f'  File "{frame.f_code.co_filename}", line {frame.f_lineno}, in {frame.f_code.co_name}\n'
+        awaited = awaited.cr_await

@@ -83,7 +83,7 @@ class Health:
                 self._hang_up(caller)
 
     def close(self) -> None:
-        """Answer no more; a file that stays behind would look alive to a probe that only asks whether it exists."""
+        """Answer no more. A file left behind would look alive to a probe that only asks whether it exists."""
         self.close_in_child()
         if self._file is not None:
             with contextlib.suppress(OSError):

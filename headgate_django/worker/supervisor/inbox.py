@@ -16,8 +16,9 @@ class Inbox:
 
     def __init__(self) -> None:
         self._reader, self._writer = os.pipe()
-        os.set_blocking(self._reader, False)
-        os.set_blocking(self._writer, False)
+        self._ends = [self._reader, self._writer]
+        for end in self._ends:
+            os.set_blocking(end, False)
         self._replaced: dict[int, Any] = {}
         self._wakeup_fd = -1
 
@@ -32,21 +33,19 @@ class Inbox:
                 self._replaced[number] = signal.signal(number, _note)
 
     def uninstall(self) -> None:
-        """Give the signals back."""
+        """Give the signals back. Once; a second call does nothing."""
         if self._replaced:
             signal.set_wakeup_fd(self._wakeup_fd)
         while self._replaced:
             signal.signal(*self._replaced.popitem())
-        os.close(self._reader)
-        os.close(self._writer)
+        self._close()
 
     def forget(self) -> None:
-        """In a forked child: back to what a fresh process does with signals, with no way into the parent's pipe."""
+        """In a forked child: signals do what they do in a fresh process, and no way leads to the parent's pipe."""
         signal.set_wakeup_fd(-1)
         for number in self._replaced:
             signal.signal(number, signal.SIG_DFL)
-        os.close(self._reader)
-        os.close(self._writer)
+        self._close()
 
     def fileno(self) -> int:
         """For select."""
@@ -58,6 +57,10 @@ class Inbox:
             return [signal.Signals(number) for number in os.read(self._reader, 4096)]
         except BlockingIOError:
             return []
+
+    def _close(self) -> None:
+        while self._ends:
+            os.close(self._ends.pop())
 
 
 def _note(number: int, frame: FrameType | None) -> None:

@@ -32,7 +32,7 @@ LAST_RESORT_SECONDS = 10.0
 FROZEN_SECONDS = 60.0
 """A child that has given no sign of life for so long, and longer than two leases, is killed."""
 
-GIVE_UP_AFTER = 8
+GIVE_UP_AFTER = 6
 """Processes in a row, in each slot, that ended before they were ready."""
 
 
