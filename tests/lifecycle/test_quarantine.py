@@ -14,7 +14,7 @@ from headgate_django.exceptions import Quarantined
 from headgate_django.gate.admit import Gate
 from headgate_django.lifecycle import quarantine
 from headgate_django.lifecycle.ack import ack
-from headgate_django.lifecycle.reclaim import LEASE_EXPIRED, lose_leases, reclaim
+from headgate_django.lifecycle.reclaim import EXPIRED, lose_leases, reclaim
 from headgate_django.lifecycle.release import release
 from headgate_django.models import Job, Quarantine, Suspect
 from tests.support.builders import BOOM, queued, running
@@ -115,7 +115,7 @@ def test_of_many_lost_workers_the_latest_are_remembered(now, settings):
     claims = [admit_one(f"w{number}") for number in range(quarantine.MAX_WORKERS + 3)]
     for claim in claims:
         now.advance(seconds=1)
-        lose_leases([claim], LEASE_EXPIRED, now_ms=now.at_ms, using="default")
+        lose_leases([(claim, EXPIRED)], now_ms=now.at_ms, using="default")
 
     suspect = Suspect.objects.get()
     assert suspect.crash_count == quarantine.MAX_WORKERS + 3

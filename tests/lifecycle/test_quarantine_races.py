@@ -16,7 +16,7 @@ from headgate_django.exceptions import Quarantined
 from headgate_django.gate.admit import Gate
 from headgate_django.lifecycle.ack import ack
 from headgate_django.lifecycle.enqueue import enqueue
-from headgate_django.lifecycle.reclaim import LEASE_EXPIRED, lose_leases, reclaim
+from headgate_django.lifecycle.reclaim import EXPIRED, lose_leases, reclaim
 from headgate_django.lifecycle.release import release
 from headgate_django.models import Job, Quarantine, Suspect
 from headgate_django.models.store import retrying_locked, write_transaction
@@ -35,7 +35,7 @@ SUCCESS = Outcome(event=Event.SUCCEED)
 def lose(claim: Claim, now_ms: int) -> Callable[[], int]:
     def work() -> int:
         with write_transaction("default"):
-            return len(lose_leases([claim], LEASE_EXPIRED, now_ms=now_ms, using="default"))
+            return len(lose_leases([(claim, EXPIRED)], now_ms=now_ms, using="default"))
 
     return lambda: retrying_locked("default", work)
 

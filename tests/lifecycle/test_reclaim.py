@@ -14,7 +14,7 @@ from headgate_django.gate.admit import Gate
 from headgate_django.lifecycle.ack import ack
 from headgate_django.lifecycle.cancel import cancel
 from headgate_django.lifecycle.enqueue import enqueue
-from headgate_django.lifecycle.reclaim import LEASE_EXPIRED, claim_of, lose_leases, reclaim
+from headgate_django.lifecycle.reclaim import EXPIRED, claim_of, lose_leases, reclaim
 from headgate_django.lifecycle.release import release
 from headgate_django.models import Job, Quarantine, Worker
 from tests.support.builders import BOOM, EnvelopeFactory, quarantined, queued, running
@@ -160,7 +160,7 @@ def test_a_job_that_finished_after_the_sweep_read_it_is_left_alone(now):
     ack([(claim, Outcome(event=Event.SUCCEED))])
     before = row(finished)
 
-    held = lose_leases(read, LEASE_EXPIRED, now_ms=now.at_ms, using="default")
+    held = lose_leases([(claim, EXPIRED) for claim in read], now_ms=now.at_ms, using="default")
 
     assert held == {(stranded.pk, 1)}
     assert row(finished) == before
@@ -177,7 +177,7 @@ def test_a_job_that_runs_again_since_the_sweep_read_it_is_left_alone(now):
     Gate("w2", queues={job.queue: 1}).admit(1)
     before = row(job)
 
-    assert lose_leases(read, LEASE_EXPIRED, now_ms=now.at_ms, using="default") == set()
+    assert lose_leases([(claim, EXPIRED) for claim in read], now_ms=now.at_ms, using="default") == set()
 
     assert row(job) == before
     assert not Quarantine.objects.exists()

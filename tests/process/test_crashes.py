@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-
 import pytest
 from django.db.models import Sum
 
@@ -14,7 +12,7 @@ from headgate_django.exceptions import LeaseLost
 from headgate_django.gate.admit import Gate
 from headgate_django.lifecycle.ack import ack_one
 from headgate_django.lifecycle.reclaim import claim_of
-from headgate_django.models import Attempt, Job, Quarantine, Worker
+from headgate_django.models import Attempt, Job, Worker
 from tests.sample import jobs
 from tests.sample.models import Run
 from tests.support.processes import terminate, wait_until, worker
@@ -26,8 +24,7 @@ def test_jobs_of_a_killed_worker_finish_on_another_and_count_as_crashed():
     enqueue_many([jobs.sleeps.envelope(1.5) for _ in range(4)])
     with worker("--threads", "4", "--lease", "2") as doomed:
         wait_until(lambda: Run.objects.count() == 4, "four handlers entered")
-        doomed.signal(signal.SIGKILL)
-        doomed.wait()
+        doomed.kill_tree()
     stale = [claim_of(job) for job in Job.objects.filter(state=State.RUNNING)]
     assert len(stale) == 4
 
@@ -52,23 +49,6 @@ def test_recovery_needs_no_row_of_the_dead_worker():
     with worker("--lease", "2") as heir:
         wait_until(lambda: Job.objects.filter(state=State.COMPLETED).count() == 1, "completed")
         assert terminate(heir) == 0
-
-
-def test_a_poison_job_is_quarantined_after_three_crashes_and_healthy_jobs_complete():
-    poison = jobs.dies.enqueue()
-    for _ in range(3):
-        enqueue_many([jobs.ok.envelope(n) for n in range(5)])
-        with worker("--threads", "1", "--lease", "1") as victim:
-            assert victim.wait() == 17, victim.output
-
-    with worker("--lease", "1") as survivor:
-        wait_until(lambda: Quarantine.objects.exists(), "quarantined")
-        wait_until(lambda: Job.objects.filter(state=State.COMPLETED).count() == 15, "healthy jobs completed")
-        assert terminate(survivor) == 0
-
-    poison.refresh_from_db()
-    assert (poison.state, poison.crash_attempt, poison.attempt) == (State.QUARANTINED, 3, 0)
-    assert Run.objects.count() == 3
 
 
 def test_a_long_job_is_renewed_and_runs_once():

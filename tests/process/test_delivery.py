@@ -58,16 +58,6 @@ def test_burst_runs_what_may_run_now_and_exits():
     assert later.state == State.SCHEDULED
 
 
-def test_max_jobs_ends_the_worker_after_that_many():
-    enqueue_many([jobs.recorded.envelope(f"n-{n}") for n in range(10)])
-
-    with worker("--max-jobs", "4", "--threads", "3", ready=False) as process:
-        assert process.wait() == 0, process.output
-
-    assert Run.objects.count() == 4
-    assert Job.objects.filter(state=State.AVAILABLE).count() == 6
-
-
 def test_every_way_a_run_can_end_is_recorded_by_a_real_worker():
     made = {
         "ok": (jobs.ok.enqueue("x"), State.COMPLETED),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import random
-import signal
 from bisect import bisect_left
 
 import pytest
@@ -88,14 +87,15 @@ def test_a_ceiling_holds_over_three_processes_one_of_which_is_killed():
         ]
         wait_until(lambda: sampled_done(100), "a third is done")
         # It is killed while it has work in its hands.
-        wait_until(lambda: Run.objects.filter(pid=victim.pid, left_ms=0).exists() or sampled_done(290), "busy")
-        victim.signal(signal.SIGKILL)
-        victim.wait()
+        pids = victim.children()
+        wait_until(lambda: Run.objects.filter(pid__in=pids, left_ms=0).exists() or sampled_done(290), "busy")
+        pids += victim.cells()
+        victim.kill_tree()
         killed_at_ms = clock.now_ms("default")
         wait_until(lambda: sampled_done(300), "all are done")
         assert [terminate(process) for process in others] == [0, 0]
 
-    Run.objects.filter(pid=victim.pid, left_ms=0).update(left_ms=killed_at_ms)
+    Run.objects.filter(pid__in=pids, left_ms=0).update(left_ms=killed_at_ms)
     visits = list(Run.objects.exclude(entered_ms=0).values_list("entered_ms", "left_ms"))
     assert most_running <= 3
     assert most_at_once(visits) <= 3

@@ -72,7 +72,7 @@ def test_the_jobs_of_a_killed_child_run_again_long_before_their_lease_ends_and_t
 
 
 def test_while_a_child_is_replaced_the_other_goes_on():
-    with worker("--processes", "2", "--threads", "1", "--lease", "300") as process:
+    with worker("--processes", "2", "--threads", "1", "--lease", "300", "--shutdown-timeout", "0") as process:
         first, second = process.children()
         jobs.once.enqueue("victim", 300)
         wait_until(lambda: Run.objects.count() == 1, "entered")
@@ -80,9 +80,7 @@ def test_while_a_child_is_replaced_the_other_goes_on():
         os.kill(victim, signal.SIGKILL)
         enqueue_many([jobs.recorded.envelope(f"n{n}") for n in range(20)])
         wait_until(lambda: completed() == 20, "the others completed")
-        process.signal(signal.SIGTERM)
-        process.signal(signal.SIGTERM)
-        assert process.wait() == 0
+        assert terminate(process) == 0
 
     assert {first, second} >= {victim}
 

@@ -15,7 +15,7 @@ from headgate_django.core.outcomes import Outcome
 from headgate_django.core.states import Event
 from headgate_django.models import Job
 from headgate_django.worker import hygiene
-from headgate_django.worker.executors.threads import ThreadExecutor
+from headgate_django.worker.executors.threads import ThreadExecutor, perform_here
 from headgate_django.worker.run import Results, Run
 from tests.sample import jobs
 
@@ -117,7 +117,7 @@ def test_queries_are_not_remembered(settings):
 def test_an_executor_puts_an_outcome_for_every_run_and_its_threads_end(admit):
     done = threading.Event()
     results = Results(done.set)
-    executor = ThreadExecutor(3, results)
+    executor = ThreadExecutor(3, results, lambda run: perform_here(run, "default"))
     enqueue_many([jobs.fails.envelope(str(n)) for n in range(3)])
     claims = admit(3)
     results.expect(3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import select
@@ -22,6 +23,7 @@ RELOADED = "HEADGATE_RELOADED"
 """Set in the environment of the worker that is started afresh."""
 
 LOOK_SECONDS = 1.0
+DRAIN_SECONDS = 1.0
 PATIENCE_SECONDS = 15.0
 
 
@@ -65,14 +67,14 @@ class Reloader:
     def _stop(self) -> None:
         if self._worker is None:
             return
-        # Twice: what runs is given back now, which costs it nothing.
-        for _ in range(2):
-            self._worker.send_signal(signal.SIGTERM)
-        try:
-            self._worker.wait(PATIENCE_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._worker.send_signal(signal.SIGQUIT)
-            self._worker.wait()
+        # A short job may finish; then what runs is given back, which costs it nothing; then nothing is waited for.
+        for number, patience in ((signal.SIGTERM, DRAIN_SECONDS), (signal.SIGTERM, PATIENCE_SECONDS)):
+            self._worker.send_signal(number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._worker.wait(patience)
+                return
+        self._worker.send_signal(signal.SIGQUIT)
+        self._worker.wait()
 
     def _pass_on(self, number: signal.Signals) -> None:
         if number == signal.SIGCHLD:

@@ -178,11 +178,15 @@ class Supervisor:
         when = "" if self._stopping else f"; replaced in {pause:.1f} s" if pause else "; replaced now"
         state = "" if child.ready else " before it was ready"
         logger.error("process %d (%s) died%s: %s%s", child.pid, child.worker_id, state, death, when)
+        if not child.ready:
+            return self._consider_giving_up()  # it has claimed nothing
         report = Report(child.worker_id, death.failure("worker process"), innocent, is_crash=not child.blameless)
         try:
             self._undertakers.add(self._nursery.start_undertaker(report))
         except OSError as error:
             logger.error("cannot report the death: %s; its leases expire by themselves", error)
+
+    def _consider_giving_up(self) -> None:
         if all(each.never_ready >= GIVE_UP_AFTER for each in self._slots):
             logger.critical("%d processes in a row ended before they were ready; giving up", GIVE_UP_AFTER)
             self._failed = True
@@ -234,6 +238,9 @@ class Supervisor:
         if now < self._next_look:
             return
         self._next_look = now + TICK_SECONDS
+        if self._stop_by is not None and now > self._stop_by:
+            for pid in self._undertakers:
+                os.kill(pid, signal.SIGKILL)  # the leases expire by themselves
         for child in self._children:
             self._look_at(child, now)
         self._health.beat(self._children, len(self._slots), stopping=self._stopping)
