@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 
-from django.db import close_old_connections, connections, reset_queries
+from django.db import connections, reset_queries
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils import timezone, translation
 
@@ -20,7 +20,7 @@ _thread = threading.local()
 def before_job() -> None:
     """Make the thread look new: usable connections, the project's language and time zone."""
     reset_queries()
-    close_old_connections()
+    _close_old()
     translation.deactivate()
     timezone.deactivate()
     _thread.outer = open_blocks()
@@ -38,7 +38,14 @@ def after_job() -> None:
         if _is_left(connection) or _is_dead(connection) or session.is_changed(connection):
             _abandon(connection)
     reset_queries()
-    close_old_connections()
+    _close_old()
+
+
+def _close_old() -> None:
+    # Django's close_old_connections would also close one that is inside an atomic block, as in a test case.
+    for connection in connections.all(initialized_only=True):
+        if not connection.in_atomic_block:
+            connection.close_if_unusable_or_obsolete()
 
 
 def close_all() -> None:
