@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 
@@ -102,10 +103,8 @@ def test_a_run_that_lost_its_lease_leaves_nothing_and_the_next_one_writes_once(n
 
 def swallow_a_database_error() -> None:
     effect()
-    try:
+    with contextlib.suppress(IntegrityError):
         Run.objects.create(pk=Run.objects.get().pk, name="twice", job_id="j")
-    except IntegrityError:
-        pass
 
 
 def leave_a_block_open() -> None:
