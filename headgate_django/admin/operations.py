@@ -97,10 +97,11 @@ def _of_queues(selection: Selection) -> Preview:
 def _of_workers(selection: Selection) -> Preview:
     ids = selection.ids[:MAX_LINES]
     found = Worker.objects.using(selection.using).only("in_flight", "capacity").in_bulk(list(ids))
+    busy = {one: _("%(number)s in flight") % {"number": worker.in_flight} for one, worker in found.items()}
     return Preview(
         ready=len(selection.ids),
         others={},
-        lines=[(one, f"{found[one].in_flight} / {found[one].capacity}" if one in found else "") for one in ids],
+        lines=[(one, busy.get(one, "")) for one in ids],
         more_lines=max(0, len(selection.ids) - MAX_LINES),
     )
 
