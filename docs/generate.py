@@ -14,6 +14,7 @@ REFERENCE = ROOT / "docs" / "reference"
 
 def pages() -> dict[Path, str]:
     """Every generated page, by path."""
+    from docs.pages.commands import commands
     from docs.pages.lifecycle import lifecycle
     from docs.pages.options import job_options, settings, worker
 
@@ -22,6 +23,7 @@ def pages() -> dict[Path, str]:
         REFERENCE / "job-options.md": job_options(),
         REFERENCE / "settings.md": settings(),
         REFERENCE / "worker.md": worker(),
+        REFERENCE / "commands.md": commands(),
     }
 
 

@@ -63,8 +63,8 @@ def job_options() -> str:
             ((f"`{name}`", *row) for name, row in DECORATOR_ONLY.items()),
         ),
         "The first parameter, `kind`, is positional. `@job` alone is enough: every option has a default.",
-        "`rate_class` and `weight` are stored, but nothing reads them yet: rate limits come with the next "
-        "release.",
+        "`isolated`, `memory_limit` and `atomic` say how a handler is executed, so they cannot be changed for one "
+        "job with `using()`.",
     )
 
 

@@ -16,7 +16,7 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from headgate_django.admin.words import STATES
+from headgate_django.admin.words import STATES, WORKER_STATUSES
 from headgate_django.core.durations import from_ms
 from headgate_django.core.states import State
 
@@ -90,3 +90,27 @@ def address(site: AdminSite, model: str, view: str, *args: str, **query: Any) ->
 def link(url: str, text: Any) -> SafeString:
     """A link, or the text alone when there is nowhere to go."""
     return format_html('<a href="{}">{}</a>', url, text) if url else format_html("{}", text)
+
+
+def job(site: AdminSite, job_id: str) -> SafeString:
+    """A job's id, as a link to its page."""
+    return link(address(site, "job", "change", job_id), key(job_id)) if job_id else key("")
+
+
+def share(part: float | None) -> str:
+    """A ratio in percent."""
+    return EMPTY if part is None else f"{100 * part:.0f} %"
+
+
+def memory(number: int) -> str:
+    """A size in memory; nothing where it is not known."""
+    return f"{number / 2**20:,.0f} MiB" if number else EMPTY
+
+
+def worker_status(status: str, *, alive: bool) -> SafeString:
+    """What a worker says it does, as a badge; of one that is silent nobody knows."""
+    if not alive:
+        return format_html('<span class="headgate-state headgate-silent">{}</span>', _("Silent"))
+    name = status if status in WORKER_STATUSES else "unknown"
+    words = WORKER_STATUSES.get(status, status)
+    return format_html('<span class="headgate-state headgate-worker-{}">{}</span>', name, words)

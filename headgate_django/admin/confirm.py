@@ -185,6 +185,24 @@ class OperationsAdmin(PinnedAdmin):
         """``pause_queue``."""
         return allowed(request.user, "pause_queue")
 
+    def has_command_permission(self, request: HttpRequest) -> bool:
+        """``command_worker``."""
+        return allowed(request.user, "command_worker")
+
+
+class OperableAdmin(OperationsAdmin):
+    """A screen whose pages are Django's, with the operations as buttons."""
+
+    change_form_template = "headgate_django/admin/operable.html"
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        """As Django's, with the buttons."""
+        return super().change_view(
+            request, object_id, form_url, {**(extra_context or {}), "buttons": self.buttons(request, object_id)}
+        )
+
 
 def list_actions(operations: Iterable[Operation]) -> list[Any]:
     """The operations as actions of a list."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.admin.utils import unquote
@@ -57,7 +58,7 @@ class JobPageAdmin(ReadOnlyAdmin, OperationsAdmin):
         return TemplateResponse(request, "headgate_django/admin/job.html", self._page(request, job))
 
     def reveal_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """The payload and headers, on the record; never kept by a browser or proxy."""
+        """The payload, headers and logs, on the record; never kept by a browser or proxy."""
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         if not self.has_view_permission(request):
@@ -73,7 +74,7 @@ class JobPageAdmin(ReadOnlyAdmin, OperationsAdmin):
             raise Http404 from error
         context = {
             **self._frame(request, job),
-            "title": _("Revealed payload"),
+            "title": _("Revealed data"),
             "revealed": revealed,
             "size": columns.size(revealed.size),
         }
@@ -112,6 +113,8 @@ class JobPageAdmin(ReadOnlyAdmin, OperationsAdmin):
                 (run, columns.when(run.started_at_ms), columns.duration(run.duration_ms)) for run in reversed(runs)
             ],
             "size": columns.size(size) if size is not None else "",
+            "has_private": size is not None or any(run.logs_length for run in runs),
+            "progress": _progress(job),
             "buttons": [self._button(one, job) for one in self._possible(request, job)],
             "reveal_url": self._url("reveal", job.pk) if allowed(request.user, REVEAL_PERMISSION) else "",
             "same_error_url": self._same_error(job),
@@ -151,6 +154,34 @@ class JobPageAdmin(ReadOnlyAdmin, OperationsAdmin):
 
     def _url(self, view: str, *args: str) -> str:
         return columns.address(self.admin_site, str(self.opts.model_name), view, *args)
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressBar:
+    """How far a run has come, for eyes and for screen readers."""
+
+    words: str
+    at: Any
+    done: int
+    total: int
+    of_last_run: bool
+
+
+def _progress(job: Job) -> ProgressBar | None:
+    """What the newest report says; None when no run has reported."""
+    if job.progress_at_ms is None:
+        return None
+    done, total = job.progress_done, job.progress_total
+    words = f"{done:,}"
+    if total:
+        words = _("%(done)s of %(total)s (%(percent)d %%)") % {
+            "done": words,
+            "total": f"{total:,}",
+            "percent": min(100, 100 * done // total),
+        }
+    current = job.state == State.RUNNING and job.progress_at_ms >= (job.attempted_at_ms or 0)
+    at = columns.when(job.progress_at_ms)
+    return ProgressBar(words, at, min(done, total), total, not current)
 
 
 def _facts(job: Job) -> list[tuple[Any, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from django.utils.translation import gettext_lazy as _
@@ -12,6 +13,7 @@ from django.utils.translation import ngettext_lazy
 from headgate_django.control.authority import allowed
 from headgate_django.control.backlog import siblings
 from headgate_django.control.cancel import cancel, discard
+from headgate_django.control.fleet import COMMAND_PERMISSION, command
 from headgate_django.control.promote import promote
 from headgate_django.control.queues import PAUSE_PERMISSION, pause, resume
 from headgate_django.control.redrive import redrive
@@ -19,7 +21,9 @@ from headgate_django.control.release import release, release_content_of
 from headgate_django.control.report import Report
 from headgate_django.control.selection import Selection, census
 from headgate_django.control.verb import CANCEL, DISCARD, PROMOTE, REDRIVE, RELEASE, Verb
+from headgate_django.core.commands import Command
 from headgate_django.core.states import State
+from headgate_django.models.fleet import Worker
 from headgate_django.models.quarantine import Quarantine
 
 MAX_LINES = 20
@@ -86,6 +90,18 @@ def _of_queues(selection: Selection) -> Preview:
         ready=len(selection.ids),
         others={},
         lines=[(name, "") for name in names],
+        more_lines=max(0, len(selection.ids) - MAX_LINES),
+    )
+
+
+def _of_workers(selection: Selection) -> Preview:
+    ids = selection.ids[:MAX_LINES]
+    found = Worker.objects.using(selection.using).only("in_flight", "capacity").in_bulk(list(ids))
+    busy = {one: _("%(number)s in flight") % {"number": worker.in_flight} for one, worker in found.items()}
+    return Preview(
+        ready=len(selection.ids),
+        others={},
+        lines=[(one, busy.get(one, "")) for one in ids],
         more_lines=max(0, len(selection.ids) - MAX_LINES),
     )
 
@@ -160,6 +176,19 @@ RELEASE_CONTENTS = Operation(
     run=release,
     preview=_of_contents,
 )
+RELEASE_CANARIES = Operation(
+    name="canary",
+    permission=RELEASE.permission,
+    label=_("Release one canary"),
+    action=_("Release one canary of selected contents"),
+    effect=_(
+        "The oldest quarantined job of each content runs ahead, alone. When it succeeds the others follow; "
+        "when it crashes its worker it comes straight back."
+    ),
+    done=ngettext_lazy("%(count)s canary sent.", "%(count)s canaries sent.", "count"),
+    run=partial(release, canary=True),
+    preview=_of_contents,
+)
 PAUSE_QUEUES = Operation(
     name="pause",
     permission=PAUSE_PERMISSION,
@@ -179,4 +208,48 @@ RESUME_QUEUES = Operation(
     done=ngettext_lazy("%(count)s queue resumed.", "%(count)s queues resumed.", "count"),
     run=resume,
     preview=_of_queues,
+)
+
+
+def _of_fleet(order: Command, label: Any, action: Any, effect: Any, *, dangerous: bool = False) -> Operation:
+    return Operation(
+        name=order.value,
+        permission=COMMAND_PERMISSION,
+        label=label,
+        action=action,
+        effect=effect,
+        done=ngettext_lazy("%(count)s worker told.", "%(count)s workers told.", "count"),
+        run=partial(command, command=order),
+        preview=_of_workers,
+        dangerous=dangerous,
+    )
+
+
+COMMAND_WORKERS = (
+    _of_fleet(
+        Command.QUIET,
+        _("Quiet"),
+        _("Quiet selected workers"),
+        _("They admit nothing more until they are resumed. What runs goes on."),
+    ),
+    _of_fleet(Command.RESUME, _("Resume"), _("Resume selected workers"), _("They admit jobs again.")),
+    _of_fleet(
+        Command.RESTART,
+        _("Restart"),
+        _("Restart selected workers"),
+        _("They finish what runs, however long it takes; then a fresh process takes their place."),
+    ),
+    _of_fleet(
+        Command.RESIGN,
+        _("Resign duties"),
+        _("Make selected workers resign their duties"),
+        _("They give their duties back and take none again until they are restarted. Jobs go on."),
+    ),
+    _of_fleet(
+        Command.TERMINATE,
+        _("Terminate"),
+        _("Terminate selected workers"),
+        _("They stop as on SIGTERM, and do not come back. What does not finish in time is given back unharmed."),
+        dangerous=True,
+    ),
 )

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from headgate_django.admin import columns
-from headgate_django.admin.confirm import OperationsAdmin, list_actions
-from headgate_django.admin.operations import RELEASE_CONTENTS
+from headgate_django.admin.confirm import OperableAdmin, list_actions
+from headgate_django.admin.operations import RELEASE_CANARIES, RELEASE_CONTENTS
 from headgate_django.admin.pinned import ReadOnlyAdmin
 from headgate_django.control.backlog import Siblings, siblings
 from headgate_django.models.quarantine import Quarantine
@@ -19,27 +19,28 @@ from headgate_django.models.store import alias
 
 
 @admin.register(Quarantine)
-class QuarantineAdmin(ReadOnlyAdmin, OperationsAdmin):
+class QuarantineAdmin(ReadOnlyAdmin, OperableAdmin):
     """Poison pills, the newest first. Leaving quarantine is a release, never a deletion."""
 
     list_display = ("shown_fingerprint", "kind", "reason", "crash_count", "created", "sample_job")
-    fields = ("fingerprint", "kind", "reason", "crash_count", "created", "sample_job", "waiting", "quarantined")
-    readonly_fields = ("created", "sample_job", "waiting", "quarantined")
-    operations = (RELEASE_CONTENTS,)
+    fields = (
+        "fingerprint",
+        "kind",
+        "reason",
+        "crash_count",
+        "created",
+        "sample_job",
+        "canary",
+        "waiting",
+        "quarantined",
+    )
+    readonly_fields = ("created", "sample_job", "canary", "waiting", "quarantined")
+    operations = (RELEASE_CONTENTS, RELEASE_CANARIES)
     actions = list_actions(operations)
-    change_form_template = "headgate_django/admin/operable.html"
 
     def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
         """The newest first."""
         return ("-created_at_ms", "fingerprint")
-
-    def change_view(
-        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
-    ) -> HttpResponse:
-        """As Django's, with the buttons."""
-        return super().change_view(
-            request, object_id, form_url, {**(extra_context or {}), "buttons": self.buttons(request, object_id)}
-        )
 
     @admin.display(description=_("fingerprint"))
     def shown_fingerprint(self, row: Quarantine) -> SafeString:
@@ -54,10 +55,12 @@ class QuarantineAdmin(ReadOnlyAdmin, OperationsAdmin):
     @admin.display(description=_("sample job"))
     def sample_job(self, row: Quarantine) -> SafeString:
         """A job with this content."""
-        if not row.sample_job_id:
-            return columns.key("")
-        url = columns.address(self.admin_site, "job", "change", row.sample_job_id)
-        return columns.link(url, columns.key(row.sample_job_id))
+        return columns.job(self.admin_site, row.sample_job_id)
+
+    @admin.display(description=_("canary"))
+    def canary(self, row: Quarantine) -> SafeString:
+        """The job that runs ahead."""
+        return columns.job(self.admin_site, row.canary_job_id)
 
     @admin.display(description=_("waiting jobs"))
     def waiting(self, row: Quarantine) -> str:

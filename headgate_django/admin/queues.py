@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from headgate_django.admin import columns
-from headgate_django.admin.confirm import OperationsAdmin, list_actions
+from headgate_django.admin.confirm import OperableAdmin, list_actions
 from headgate_django.admin.operations import PAUSE_QUEUES, RESUME_QUEUES
 from headgate_django.admin.pinned import PinnedAdmin
 from headgate_django.control.backlog import MAX_QUEUES, backlogs, queues_with_work
@@ -23,7 +23,7 @@ from headgate_django.models.store import alias
 
 
 @admin.register(Queue)
-class QueueAdmin(OperationsAdmin):
+class QueueAdmin(OperableAdmin):
     """The policies of queues. Pausing needs its own permission, also on the form."""
 
     list_per_page = MAX_QUEUES
@@ -44,7 +44,6 @@ class QueueAdmin(OperationsAdmin):
     operations = (PAUSE_QUEUES, RESUME_QUEUES)
     actions = list_actions(operations)
     change_list_template = "headgate_django/admin/queues.html"
-    change_form_template = "headgate_django/admin/operable.html"
 
     def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
         """By name."""
@@ -73,14 +72,6 @@ class QueueAdmin(OperationsAdmin):
             known = set(Queue.objects.using(alias()).filter(pk__in=working).values_list("pk", flat=True))
             bare = [name for name in working if name not in known]
         return super().changelist_view(request, {**(extra_context or {}), "bare": self._bare(request, bare)})
-
-    def change_view(
-        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
-    ) -> HttpResponse:
-        """As Django's, with the buttons."""
-        return super().change_view(
-            request, object_id, form_url, {**(extra_context or {}), "buttons": self.buttons(request, object_id)}
-        )
 
     def buttons(self, request: HttpRequest, object_id: str) -> list[dict[str, Any]]:
         """Pause or resume, whichever applies."""

@@ -21,6 +21,7 @@ from headgate_django.control.report import (
     NOT_PAUSED,
     Report,
 )
+from headgate_django.core.commands import Status
 from headgate_django.core.states import State
 
 STATES = {
@@ -34,6 +35,12 @@ STATES = {
     State.CANCELLED: _("Cancelled"),
     State.QUARANTINED: _("Quarantined"),
     State.UNDECODABLE: _("Undecodable"),
+}
+WORKER_STATUSES = {
+    Status.RUNNING.value: _("Running"),
+    Status.QUIET.value: _("Quiet"),
+    Status.RESTARTING.value: _("Restarting"),
+    Status.STOPPING.value: _("Stopping"),
 }
 REASONS = {
     GONE: _("no longer there"),

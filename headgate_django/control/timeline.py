@@ -34,14 +34,18 @@ class Moment:
 
 
 def attempts(job: Job) -> list[Any]:
-    """The recorded runs, oldest first, with ``shown_message`` and ``shown_traceback`` cut by the database."""
+    """The recorded runs, oldest first, with ``shown_message`` and ``shown_traceback`` cut by the database.
+
+    Of the logs, which are private, only their length is read.
+    """
     rows = Attempt.objects.using(job._state.db).filter(job_id=job.pk).order_by("number")
     return list(
-        rows.defer("message", "traceback").annotate(
+        rows.defer("message", "traceback", "logs").annotate(
             shown_message=Left("message", MAX_MESSAGE),
             shown_traceback=Left("traceback", MAX_TRACEBACK),
             message_length=Length("message"),
             traceback_length=Length("traceback"),
+            logs_length=Length("logs"),
         )[:MAX_RUNS]
     )
 

@@ -61,8 +61,8 @@ def job(
     ``kind`` names the job in the database; without one it is ``module:function``, which a rename would change.
     ``aliases`` are former kinds that this handler also runs. ``schema_version`` is the version of the arguments,
     with ``@handler.upcaster(n)`` for older ones. ``backoff(exception, attempt)`` gives seconds to the next try, or
-    None to give up. ``skip_on`` archives at once on these exceptions, ``retry_on`` on all others. ``isolated`` runs
-    each job in a process of its own, of at most ``memory_limit`` (bytes, or ``"256MB"``). ``atomic`` makes what it
+    None to give up. ``skip_on`` archives at once on these exceptions, ``retry_on`` on all others. ``isolated``
+    gives each job its own process, of at most ``memory_limit`` (bytes, or ``"256MB"``). ``atomic`` makes what it
     writes to the queue's database one transaction with its ack. ``options`` are those of ``using()``, as defaults.
 
     Raises ConfigurationError for a wrong option, InvalidJob for a bad kind, DuplicateKind for one that is taken.

@@ -152,8 +152,8 @@ def is_pooled(using: str) -> bool:
     that forwards the process number for as long as the client stays (sessions are pooled, not transactions) is not
     seen, and need not be: there a session keeps what it is told.
     """
-    told = connections[using].connection.info.backend_pid
-    return bool(fetch(using, "SELECT pg_backend_pid() <> %s", [told])[0][0])
+    [(answering,)] = fetch(using, "SELECT pg_backend_pid()")
+    return bool(connections[using].connection.info.backend_pid != answering)
 
 
 @contextmanager

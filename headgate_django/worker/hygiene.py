@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 
-from django.db import close_old_connections, connections, reset_queries
+from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils import timezone, translation
 
@@ -19,11 +19,16 @@ _thread = threading.local()
 
 def before_job() -> None:
     """Make the thread look new: usable connections, the project's language and time zone."""
-    reset_queries()
-    close_old_connections()
+    outer: dict[str, int] = {}
+    for connection in connections.all(initialized_only=True):
+        connection.queries_log.clear()
+        if connection.in_atomic_block:
+            outer[connection.alias] = len(connection.atomic_blocks)
+        else:
+            connection.close_if_unusable_or_obsolete()
+    _thread.outer = outer
     translation.deactivate()
     timezone.deactivate()
-    _thread.outer = open_blocks()
 
 
 def after_job() -> None:
@@ -33,12 +38,12 @@ def after_job() -> None:
     """
     outer: Blocks = _thread.__dict__.pop("outer", {})
     for connection in connections.all(initialized_only=True):
+        connection.queries_log.clear()
         if connection.alias in outer:
-            continue
+            continue  # Django's close_old_connections would close it
         if _is_left(connection) or _is_dead(connection) or session.is_changed(connection):
             _abandon(connection)
-    reset_queries()
-    close_old_connections()
+        connection.close_if_unusable_or_obsolete()
 
 
 def close_all() -> None:

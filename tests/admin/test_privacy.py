@@ -1,4 +1,4 @@
-"""Payload and headers are on no page but the revealed one, and revealing is a recorded act."""
+"""Payload, headers and logs are on no page but the revealed one, and revealing is a recorded act."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from headgate_django.core.states import STORED, State
-from headgate_django.models import Job
+from headgate_django.models import Attempt, Job
 from tests.admin.conftest import BASE, act, confirm
 from tests.support.builders import in_state, queued
 
@@ -21,10 +21,12 @@ SECRET = "hunter2-5f1d"
 
 @pytest.fixture
 def jobs(now):
-    return [
+    jobs = [
         in_state(state, arguments={"token": SECRET, "n": index}, headers={"auth": SECRET})
         for index, state in enumerate(sorted(STORED))
     ]
+    assert Attempt.objects.update(logs=f"logged {SECRET}") >= 3
+    return jobs
 
 
 def test_the_secret_is_on_the_revealed_page_and_nowhere_else(jobs, site):
@@ -35,7 +37,7 @@ def test_the_secret_is_on_the_revealed_page_and_nowhere_else(jobs, site):
     for job in jobs:
         seen.append(site.get(f"{BASE}job/{job.pk}/change/"))
         revealed = site.post(f"{BASE}job/{job.pk}/reveal/").content.decode()
-        assert revealed.count(SECRET) == 2
+        assert revealed.count(SECRET) == 2 + job.attempts.count()
         seen.append(site.get(f"{BASE}job/{job.pk}/history/"))
     seen.append(site.get(f"{BASE}quarantine/{_fingerprint(State.QUARANTINED)}/change/"))
     for verb in ("redrive", "promote", "cancel", "release", "discard"):

@@ -14,7 +14,7 @@ from django.test import Client
 
 from headgate_django.core.outcomes import Failure
 from headgate_django.core.states import STORED, Event, State
-from headgate_django.models import Attempt, Duty, Job, Partition, Quarantine, Queue, Worker
+from headgate_django.models import Attempt, Duty, Job, Partition, Quarantine, Queue, Worker, clock
 from tests.admin.conftest import BASE, act, client_of, confirm
 from tests.control.people import user_with
 from tests.support.builders import ended, in_state, quarantined, queued, running
@@ -137,7 +137,8 @@ def hostile():
     Partition.objects.create(queue=SCRIPT, key=SCRIPT)
     Worker.objects.create(
         id=SCRIPT, hostname=SCRIPT, pid=1, version=SCRIPT[:60], status=SCRIPT[:16], queues={SCRIPT: 1}, capacity=1,
-        started_at_ms=1, heartbeat_at_ms=1,
+        started_at_ms=1, heartbeat_at_ms=clock.now_ms("default"), supervisor=SCRIPT, code_version=SCRIPT[:60],
+        command=SCRIPT[:16], wakeup=SCRIPT[:8], current_jobs=[{"id": SCRIPT, "kind": SCRIPT, "started_at_ms": 1}],
     )  # fmt: skip
     Duty.objects.create(name=SCRIPT[:64], holder=SCRIPT)
     assert Attempt.objects.get().traceback == SCRIPT
@@ -182,6 +183,8 @@ def test_stored_markup_is_text_in_confirmations_messages_history_and_reveals(now
         ("job", "redrive", ids),
         ("job", "cancel", ids),
         ("queue", "resume", [SCRIPT]),
+        ("worker", "quiet", [SCRIPT]),
+        ("quarantine", "canary", list(Quarantine.objects.values_list("pk", flat=True))),
         ("quarantine", "release", list(Quarantine.objects.values_list("pk", flat=True))),
         ("job", "discard", ids),
     ):

@@ -8,9 +8,10 @@ from django.apps import apps
 from django.contrib.admin import site
 
 from headgate_django.admin.operations import Operation
-from headgate_django.admin.words import REASONS, STATES
+from headgate_django.admin.words import REASONS, STATES, WORKER_STATUSES
 from headgate_django.control import report
 from headgate_django.control.search import PREFIXES
+from headgate_django.core.commands import Status
 from headgate_django.core.states import STORED
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "admin.md").read_text("utf-8")
@@ -25,6 +26,7 @@ def test_every_state_and_every_reason_has_its_word():
 
     assert set(STATES) == STORED
     assert set(REASONS) == reasons
+    assert set(WORKER_STATUSES) == set(Status)
 
 
 def test_the_page_names_every_permission():
@@ -40,7 +42,8 @@ def test_the_page_names_every_operation_and_every_prefix():
     }
 
     assert {operation.name for operation in operations} == {
-        "redrive", "promote", "release", "cancel", "discard", "pause", "resume",
+        "redrive", "promote", "release", "canary", "cancel", "discard", "pause", "resume",
+        "quiet", "restart", "resign", "terminate",
     }  # fmt: skip
     for operation in operations:
         assert operation.name in PAGE

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.db import connection
@@ -12,8 +14,10 @@ from headgate_django.control.fleet import command, fleet, processes, waiting_for
 from headgate_django.control.report import GONE, NOT_ALIVE
 from headgate_django.core.commands import Command
 from headgate_django.exceptions import PermissionRefused
+from headgate_django.lifecycle.wakeup import Listener
 from headgate_django.models import Worker
 from tests.control.people import user_with
+from tests.support.locks import Running
 
 pytestmark = pytest.mark.django_db
 
@@ -99,6 +103,29 @@ def test_trusted_code_needs_no_permission_and_leaves_no_log_entry(now):
 
     assert command(["w1"], Command.QUIET, actor=None).done == 1
     assert not LogEntry.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.skipif(os.environ.get("HEADGATE_TEST_DB") != "postgres", reason="only PostgreSQL has NOTIFY")
+def test_a_worker_that_listens_is_woken_by_its_command():
+    beat("w1")
+    beat("w2")
+    listener = Listener("default", "w1")
+    listener.subscribe()
+    listener.heard()
+
+    Running(lambda: command(["w2"], Command.QUIET, actor=None)).result()
+    after_another = heard_by(listener)
+    Running(lambda: command(["w1"], Command.QUIET, actor=None)).result()
+
+    assert (after_another.look, heard_by(listener).look) == (False, True)
+
+
+def heard_by(listener):
+    """What has arrived by the next answer of the server, which sends messages before it."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+    return listener.heard()
 
 
 def test_a_word_that_is_no_command_is_refused(now, operator):

@@ -42,12 +42,12 @@ def add_arguments(parser: CommandParser) -> None:
             "--wait", type=seconds, metavar="SECONDS", help="Wait so long for everyone to acknowledge."
         )
         action.add_argument(
-            "--json", action="store_true", default=argparse.SUPPRESS, help="Print what came of it as JSON."
+            "--json", action="store_true", default=argparse.SUPPRESS, help="Print the answer as JSON."
         )
 
 
 def _listing(parser: CommandParser, default: Any = False) -> None:
-    parser.add_argument("--json", action="store_true", default=default, help="Print workers and fleet as JSON.")
+    parser.add_argument("--json", action="store_true", default=default, help="Print the answer as JSON.")
     parser.add_argument(
         "-v", "--verbose", action="store_true", default=default, dest="jobs", help="Show what each worker runs."
     )
