@@ -7,7 +7,7 @@ import re
 from headgate_django.exceptions import ConfigurationError
 
 _UNITS = {"": 1, "B": 1, "K": 1024, "KB": 1024, "M": 1024**2, "MB": 1024**2, "G": 1024**3, "GB": 1024**3}
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Z]*)")
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)\s*([A-Z]*)")
 
 
 def to_bytes(value: object, name: str, *, minimum: int = 0) -> int:

@@ -76,7 +76,8 @@ def _paused_partition(job: Job, now_ms: int, using: str) -> Iterator[Explanation
 
 def _worker(job: Job, now_ms: int, using: str) -> Iterator[Explanation]:
     admitting = Worker.objects.using(using).admitting().only("id", "supervisor", "queues")
-    serving = {name for worker in admitting if worker.serves(job.queue) for name in (worker.id, worker.supervisor)}
+    # A job asks for a worker by its name; the processes under it have ids of their own, which come and go.
+    serving = {worker.supervisor or worker.id for worker in admitting if worker.serves(job.queue)}
     if not serving:
         yield Explanation(
             admissible=False, blocked_by="no worker", detail=f"no live worker serves queue {job.queue}"

@@ -42,8 +42,8 @@ def count_crashes(
     """Count lost leases, given as (fingerprint, claim); the crashes of each content since its last success.
 
     Counted are lost workers, not lost leases: a worker that dies with ten jobs of one content, none of which may
-    be to blame, is one crash of it, also when its leases expire one after the other. Jobs that died ``each_its_own``
-    death, in processes of their own, count each.
+    be to blame, is one crash of it, also when its leases expire one after the other. Jobs that died in processes
+    of their own (``each_its_own``) count each.
     """
     lost = list(lost)
     suspects = lock_suspects(sorted({fingerprint for fingerprint, _ in lost}), now_ms, using)

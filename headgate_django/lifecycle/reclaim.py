@@ -77,7 +77,10 @@ def lose_worker(
     costs nothing, and so are all when its end was no crash.
     """
     using = using or alias()
-    lost, given_back = Outcome(event=Event.LOSE_LEASE, failure=cause), Outcome(event=Event.INTERRUPT, failure=cause)
+    lost, given_back = (
+        Outcome(event=Event.LOSE_LEASE, failure=cause),
+        Outcome(event=Event.INTERRUPT, failure=cause),
+    )
 
     def work() -> tuple[int, int]:
         with write_transaction(using):
@@ -96,13 +99,11 @@ def lose_worker(
     return retrying_locked(using, work)
 
 
-def lose_leases(
-    results: Sequence[Lost], *, now_ms: int, using: str, each_its_own: bool = False
-) -> set[Held]:
+def lose_leases(results: Sequence[Lost], *, now_ms: int, using: str, each_its_own: bool = False) -> set[Held]:
     """Report leases lost, inside the caller's transaction; (id, fence) of those that were still held.
 
-    At the crash limit the content is quarantined, and with it all of its jobs that are lost here. ``each_its_own``:
-    no two of them shared a process.
+    At the crash limit the content is quarantined, and with it all of its jobs that are lost here. With
+    ``each_its_own`` no two of them shared a process.
     """
     if not results:
         return set()

@@ -1,4 +1,4 @@
-"""Ended runs on their way into the database: written in batches, again under the same fence while it is in trouble."""
+"""Ended runs on their way into the database: in batches, and again under the same fence while it is in trouble."""
 
 from __future__ import annotations
 

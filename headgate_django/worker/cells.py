@@ -1,7 +1,8 @@
-"""The worker's side of processes that run one job each: they are forked by the supervisor, which holds no threads."""
+"""The worker's side of processes that run one job each: the supervisor forks them, because it has no threads."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import threading
@@ -73,10 +74,8 @@ class Cells:
 
     def kill(self, cell: Cell, because: str) -> None:
         """End the process and everything it started."""
-        try:
+        with contextlib.suppress(Closed):  # then it ends with the supervisor
             self._control.send({"t": "kill", "token": cell.token, "because": because})
-        except Closed:
-            pass  # it ends with the supervisor
 
     def forget(self, cell: Cell) -> None:
         """The run is over."""

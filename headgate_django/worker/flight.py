@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import FrameType
 
 from headgate_django.core.outcomes import Claim, Outcome
 from headgate_django.worker.cells import Cells
@@ -61,7 +62,7 @@ class Flight:
         run.abandoned = True
 
     def cancel(self, run: Run, interrupt: bool) -> None:
-        """Ask the handler to stop; its context says why. With ``interrupt``, raise in it what cannot be overheard."""
+        """Ask the handler to stop; its context says why. With ``interrupt``, also raise Interrupted in it."""
         if run.place is Place.LOOP:
             self._loop.cancel(run)
         elif run.place is Place.CELL and self._isolated:
@@ -96,6 +97,6 @@ class Flight:
         return perform_here(run, self._using)
 
 
-def _stack(frames: dict[int, object], run: Run) -> str:
+def _stack(frames: Mapping[int, FrameType], run: Run) -> str:
     frame = frames.get(run.interruptible.thread or 0)
-    return "".join(traceback.format_stack(frame)) if frame is not None else "(between two steps)"  # type: ignore[arg-type]
+    return "".join(traceback.format_stack(frame)) if frame is not None else "(between two steps)"

@@ -6,17 +6,19 @@ import contextlib
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
+
+PROC = Path("/proc")
+"""Where Linux tells about processes; other systems are asked through ``ps``."""
 
 _EVENTS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control", "/proc/vmstat")
 
 
 def rss(pid: int) -> int:
     """Resident memory of a process in bytes, now; 0 when it is gone or cannot be read."""
-    if sys.platform == "linux":
+    if PROC.exists():
         with contextlib.suppress(OSError, ValueError, IndexError):
-            return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+            return int((PROC / str(pid) / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
         return 0
     with contextlib.suppress(OSError, ValueError, subprocess.SubprocessError):
         answer = subprocess.run(
@@ -27,7 +29,7 @@ def rss(pid: int) -> int:
 
 
 def oom_kills() -> int:
-    """How many processes the kernel has killed for want of memory in this container or machine, as far as it says."""
+    """How many processes the kernel has killed here for want of memory, as far as it says."""
     total = 0
     for path in _EVENTS:
         with contextlib.suppress(OSError):

@@ -83,7 +83,7 @@ OPTIONS = (
         1,
         parsing.at_least(0),
         "N",
-        "Worker processes under one supervisor. 0 runs jobs in this process itself, without a supervisor and without "
+        "Worker processes under one supervisor. 0 runs jobs in this process itself, without supervisor or "
         "isolation: for a debugger.",
     ),
     Option(
@@ -107,9 +107,15 @@ OPTIONS = (
         "SECONDS",
         "How long running jobs may take to finish on SIGTERM or SIGINT before their leases are given back.",
     ),
-    Option("poll_interval", 2, parsing.seconds(50), "SECONDS", "Longest pause between two looks at an empty queue."),
     Option(
-        "burst", False, parsing.switch, "", "Exit when nothing is left that may run now. Does not wait for future jobs."
+        "poll_interval", 2, parsing.seconds(50), "SECONDS", "Longest pause between two looks at an empty queue."
+    ),
+    Option(
+        "burst",
+        False,
+        parsing.switch,
+        "",
+        "Exit when nothing is left that may run now. Does not wait for future jobs.",
     ),
     Option("max_jobs", 0, parsing.at_least(0), "N", "Replace a process after N jobs; 0 is no limit."),
     Option(
@@ -117,7 +123,7 @@ OPTIONS = (
         0,
         parsing.size(32 * 1024**2),
         "SIZE",
-        "Replace a process whose resident memory is above this, such as 512MB, when its jobs have finished; 0 is no "
+        "Replace a process whose resident memory is above this, such as 512MB, when its jobs are done; 0 is no "
         "limit.",
     ),
     Option(
@@ -125,8 +131,8 @@ OPTIONS = (
         5,
         parsing.seconds(100),
         "SECONDS",
-        "How long a handler may go on after its time is up, before it is fenced off as stuck (or killed, if it runs "
-        "isolated).",
+        "How long a handler may go on when its time is up, until it is fenced off as stuck or, if isolated, "
+        "killed.",
     ),
     Option(
         "start_timeout",
@@ -136,7 +142,9 @@ OPTIONS = (
         "How long a process may take until it serves; then it is killed and replaced.",
     ),
     Option("duties", True, parsing.switch, "", "Take part in the fleet's sweeps: reclaim, evict and the like."),
-    Option("database", "", parsing.name, "ALIAS", "Database alias to serve; default: where the queue's tables live."),
+    Option(
+        "database", "", parsing.name, "ALIAS", "Database alias to serve; default: where the queue's tables live."
+    ),
     Option(
         "name",
         "",
@@ -147,7 +155,9 @@ OPTIONS = (
     Option(
         "code_version", "", parsing.text(64), "TEXT", "Version of the application's code, shown in the register."
     ),
-    Option("health_file", "", parsing.text(4_096), "PATH", "A file that is touched each second while all is well."),
+    Option(
+        "health_file", "", parsing.text(4_096), "PATH", "A file that is touched each second while all is well."
+    ),
     Option(
         "health_port",
         "",

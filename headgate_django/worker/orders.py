@@ -13,7 +13,7 @@ RECYCLE = 75
 
 
 class Orders:
-    """Flags that any thread and any signal handler may set, and the runtime reads. No locks, no I/O but ``wake``."""
+    """Flags that any thread and signal handler may set, and the runtime reads. No locks, no I/O but ``wake``."""
 
     def __init__(self, timeout: float) -> None:
         self._timeout = timeout

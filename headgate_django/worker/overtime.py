@@ -19,8 +19,8 @@ class Overtime:
     """Goes after runs step by step. A step is due ``grace`` seconds after the one before.
 
     Timeout and deadline: the context is cancelled and Interrupted raised at once; then the run is given up. A lost
-    lease: the context is cancelled; then Interrupted is raised; then the run is given up. Given up means killed in a
-    process of its own; in a thread or on the loop it means that its slot is written off as stuck.
+    lease: the context is cancelled; then Interrupted is raised; then the run is given up. Given up means killed,
+    in a process of its own; in a thread or on the loop it means that its slot is written off as stuck.
     """
 
     def __init__(self, grace: float, cancel: Callable[[Run, bool], None], kill: Callable[[Run], None]) -> None:

@@ -56,6 +56,7 @@ def at_least(minimum: int) -> Callable[[str, Any], int]:
 
 def seconds(minimum_ms: int) -> Callable[[str, Any], int]:
     """Seconds, as milliseconds."""
+
     def parse(where: str, value: Any) -> int:
         try:
             return to_ms(float(value) if isinstance(value, str) else value, where, minimum=minimum_ms)

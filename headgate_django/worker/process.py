@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import faulthandler
 import logging
-import signal
 import sys
-import threading
 from collections.abc import Callable
-from types import FrameType
-from typing import Any
 
 from django.conf import settings
 from django.db import connections
@@ -22,56 +18,11 @@ from headgate_django.worker.control import Control
 from headgate_django.worker.options import WorkerOptions
 from headgate_django.worker.orders import Orders
 from headgate_django.worker.runtime import Runtime
+from headgate_django.worker.signals import Signals
 from headgate_django.worker.sweeper import Sweeper
 from headgate_django.worker.trouble import Trouble
 
 logger = logging.getLogger("headgate_django.worker")
-
-
-class Signals:
-    """The signals of a worker process. Off the main thread, or where one does not exist, it is left out."""
-
-    def __init__(self, orders: Orders, *, supervised: bool) -> None:
-        self._orders = orders
-        self._supervised = supervised
-        self._replaced: dict[int, Any] = {}
-
-    def install(self) -> None:
-        """Listen."""
-        if threading.current_thread() is not threading.main_thread():
-            return
-        actions: dict[str, Any] = {
-            "SIGTERM": self._stop,
-            "SIGINT": self._stop,
-            "SIGTSTP": self._quiet,
-            "SIGUSR1": self._quiet,
-            "SIGUSR2": self._dump,
-        }
-        if self._supervised:  # the supervisor hears them too, and decides
-            # Not SIG_IGN: programs that a job starts would inherit it.
-            actions |= dict.fromkeys(("SIGHUP", "SIGQUIT"), lambda number, frame: None)
-        for name, action in actions.items():
-            number = getattr(signal, name, None)
-            if number is not None:
-                self._replaced[number] = signal.signal(number, action)
-
-    def uninstall(self) -> None:
-        """Give the signals back: a worker may have run inside another program, such as a test."""
-        while self._replaced:
-            signal.signal(*self._replaced.popitem())
-
-    def _stop(self, number: int, frame: FrameType | None) -> None:
-        # The supervisor may have got the same signal, and passes it on: for a process twice is not twice as urgent.
-        if not self._supervised and self._orders.stopping:
-            self._orders.stop_now()
-        else:
-            self._orders.stop(for_good=not self._supervised)
-
-    def _quiet(self, number: int, frame: FrameType | None) -> None:
-        self._orders.quiet()
-
-    def _dump(self, number: int, frame: FrameType | None) -> None:
-        self._orders.dump()
 
 
 def serve(

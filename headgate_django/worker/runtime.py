@@ -97,9 +97,7 @@ class Runtime:
     def _note_orders(self) -> None:
         if self._orders.stopping and not self._said_stopping:
             self._said_stopping = True
-            logger.info(
-                "stopping: %d running; a second signal gives them back at once", len(self._flight.running)
-            )
+            logger.info("stopping: %d running; a second signal gives them back at once", len(self._flight.running))
             self._pace.beat_now()
         if self._orders.take_dump():
             self._flight.dump()
@@ -146,10 +144,15 @@ class Runtime:
         for run in lost:
             logger.warning("job %s: its lease was lost; the handler is asked to stop", run.claim.id)
             self._overtime.lose(run)
-        if self._trouble.guard("beat", self._beat):
-            self._pace.beaten()
+        obeyed = self._trouble.guard("beat", self._beat)
+        if obeyed is None:
+            return
+        self._pace.beaten()
+        if obeyed:
+            self._pace.beat_now()  # so that the register says what follows from it
 
     def _beat(self) -> bool:
+        """Write the row; whether a command waited in it."""
         command = self._heartbeat.beat(
             list(self._flight.running),
             status=self._orders.status,
@@ -160,7 +163,7 @@ class Runtime:
             logger.info("told through the register: %s", command)
             self._orders.obey(command)
             self._heartbeat.acknowledge(command)
-        return True
+        return command is not None
 
     def _enforce_limits(self) -> None:
         for run in self._overtime.enforce(self._flight.running):
@@ -192,7 +195,7 @@ class Runtime:
             self._wakeup.pause(self._trouble.floor)
             return
         if heard.work:
-            self._pace.hurry()
+            self._pace.wake()
         if heard.look:
             self._pace.beat_now()
 

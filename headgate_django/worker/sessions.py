@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from headgate_django.worker.memory import PROC
 
 ROUNDS = 50
 """How often a session is looked through until nothing new appears in it."""
@@ -49,10 +50,10 @@ def end_session(leader: int) -> None:
 
 
 def _processes() -> Iterator[tuple[int, int, int]]:
-    if sys.platform != "linux":
+    if not PROC.exists():
         return
     page = os.sysconf("SC_PAGE_SIZE")
-    for entry in os.scandir("/proc"):
+    for entry in os.scandir(PROC):
         if not entry.name.isdigit():
             continue
         with contextlib.suppress(OSError, ValueError, IndexError):

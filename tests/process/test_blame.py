@@ -1,4 +1,4 @@
-"""Exact blame: a death costs one crash on the guilty job, and no innocent is quarantined because of a neighbour."""
+"""Exact blame: a death costs one crash, and no innocent is quarantined because of a neighbour."""
 
 from __future__ import annotations
 

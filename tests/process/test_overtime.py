@@ -13,7 +13,9 @@ from tests.support.processes import terminate, wait_until, worker
 pytestmark = [pytest.mark.process, pytest.mark.django_db(transaction=True)]
 
 
-@pytest.mark.parametrize("handler", [jobs.slow, jobs.slow_async, jobs.sleeps_alone], ids=["thread", "loop", "cell"])
+@pytest.mark.parametrize(
+    "handler", [jobs.slow, jobs.slow_async, jobs.sleeps_alone], ids=["thread", "loop", "cell"]
+)
 def test_a_handler_that_can_be_interrupted_ends_with_its_timeout_and_its_process_goes_on(handler):
     job = handler.enqueue()
     with worker() as process:
@@ -51,7 +53,9 @@ def test_a_handler_that_ignores_its_timeout_is_fenced_off_and_its_process_recycl
     assert "stuck" in Attempt.objects.get(job=job).message
 
 
-@pytest.mark.parametrize("handler", [jobs.slow, jobs.slow_async, jobs.sleeps_alone], ids=["thread", "loop", "cell"])
+@pytest.mark.parametrize(
+    "handler", [jobs.slow, jobs.slow_async, jobs.sleeps_alone], ids=["thread", "loop", "cell"]
+)
 def test_a_deadline_that_passes_while_the_job_runs_archives_it(handler):
     job = handler.using(timeout=60, deadline=1.5).enqueue()
     with worker() as process:

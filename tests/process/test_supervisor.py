@@ -13,7 +13,7 @@ from headgate_django.core.states import Event, State
 from headgate_django.models import Attempt, Duty, Job, Worker
 from tests.sample import jobs
 from tests.sample.models import Run
-from tests.support.processes import Process, terminate, wait_until, worker
+from tests.support.processes import terminate, wait_until, worker
 
 pytestmark = [pytest.mark.process, pytest.mark.django_db(transaction=True)]
 
@@ -224,6 +224,3 @@ def test_without_a_supervisor_jobs_run_in_the_process_itself():
         assert process.wait() == 0, process.output
 
     assert set(Run.objects.values_list("pid", flat=True)) == {process.pid}
-
-
-assert Process

@@ -1,6 +1,12 @@
 """What the sample handlers leave behind, so that tests can count runs in the database."""
 
+import os
+from typing import TYPE_CHECKING
+
 from django.db import models
+
+if TYPE_CHECKING:
+    from headgate_django import Context
 
 
 class Run(models.Model):
@@ -16,3 +22,10 @@ class Run(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} {self.job_id}"
+
+
+def record(context: "Context", name: str = "") -> Run:
+    """Leave a row that says which handler ran where."""
+    return Run.objects.create(
+        name=name or context.kind, job_id=context.job_id, attempt=context.attempt, pid=os.getpid()
+    )

@@ -66,11 +66,15 @@ class Process:
 
     def children(self) -> list[int]:
         """The pids of its worker processes: not those that run one job, which have a session of their own."""
-        return sorted(pid for pid, (parent, session) in _processes().items() if (parent, session) == (self.pid, self.pid))
+        return sorted(
+            pid for pid, (parent, session) in _processes().items() if (parent, session) == (self.pid, self.pid)
+        )
 
     def cells(self) -> list[int]:
         """The pids of its processes that run one job each."""
-        return sorted(pid for pid, (parent, session) in _processes().items() if parent == self.pid and session == pid)
+        return sorted(
+            pid for pid, (parent, session) in _processes().items() if parent == self.pid and session == pid
+        )
 
     def kill_tree(self) -> None:
         """What happens when the machine goes away."""

@@ -42,7 +42,9 @@ class IsolatedExecutor:
         try:
             cell = self._cells.start(run.claim, handler.memory_limit if handler else 0)
         except NoCell as error:
-            failure = Failure(error_class="NoProcess", message=f"could not be isolated: {error}", group="no-process")
+            failure = Failure(
+                error_class="NoProcess", message=f"could not be isolated: {error}", group="no-process"
+            )
             return Outcome(event=Event.SNOOZE, delay_ms=NO_CELL_DELAY_MS, failure=failure)
         self._open[run] = cell
         try:
@@ -120,7 +122,9 @@ class _Conversation:
                 _pass_on(data)
                 self._printed.append(data[-OUTPUT_TAIL:])
                 self._size += len(data)
-                while len(self._printed) > 1 and sum(map(len, self._printed)) - len(self._printed[0]) >= OUTPUT_TAIL:
+                while (
+                    len(self._printed) > 1 and sum(map(len, self._printed)) - len(self._printed[0]) >= OUTPUT_TAIL
+                ):
                     self._printed.popleft()
         except BlockingIOError:
             return True

@@ -28,6 +28,7 @@ class LoopExecutor:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._tasks: dict[Run, asyncio.Task[Any]] = {}
+        self._closing = False
 
     def submit(self, run: Run) -> None:
         """Start the handler on the loop, which is started on first use."""
@@ -49,6 +50,7 @@ class LoopExecutor:
         """Stop the loop; whether it ended within ``timeout`` seconds."""
         if self._loop is None or self._thread is None:
             return True
+        self._closing = True
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(timeout)
         if self._thread.is_alive():
@@ -59,9 +61,19 @@ class LoopExecutor:
     def _ensure_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
-            self._thread = threading.Thread(target=self._loop.run_forever, name="headgate-loop", daemon=True)
+            self._thread = threading.Thread(
+                target=self._work, args=(self._loop,), name="headgate-loop", daemon=True
+            )
             self._thread.start()
         return self._loop
+
+    def _work(self, loop: asyncio.AbstractEventLoop) -> None:
+        # A handler that stops the loop, or spawns a task that exits, must not take the others with it.
+        while not self._closing:
+            try:
+                loop.run_forever()
+            except BaseException:
+                logger.exception("a task of a handler ended the event loop; it goes on for the others")
 
     def _cancel_task(self, run: Run) -> None:
         task = self._tasks.get(run)

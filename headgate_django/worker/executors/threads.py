@@ -22,7 +22,7 @@ Perform = Callable[[Run], Outcome]
 
 
 class ThreadExecutor:
-    """A fixed number of daemon threads, started on demand. ``perform`` runs one job on the thread it is called in."""
+    """A fixed number of daemon threads, started on demand. ``perform`` runs one job where it is called."""
 
     def __init__(self, size: int, results: Results, perform: Perform) -> None:
         self._size = size

@@ -8,7 +8,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 FAILED = 70
 """Exit code of a child whose work raised (EX_SOFTWARE)."""
@@ -32,7 +32,7 @@ def fork(prepare: Callable[[], None], work: Callable[[], int]) -> int:
         signal.pthread_sigmask(signal.SIG_SETMASK, held_back)
 
 
-def _live(prepare: Callable[[], None], work: Callable[[], int], held_back: set[signal.Signals]) -> NoReturn:
+def _live(prepare: Callable[[], None], work: Callable[[], int], held_back: set[Any]) -> NoReturn:
     code = FAILED
     try:
         prepare()

@@ -1,11 +1,10 @@
-"""What the supervisor tells the outside about its health: a file, an HTTP port, systemd. None asks the database."""
+"""What the supervisor says of its health: in a file, over HTTP, to systemd. None of it asks the database."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import logging
-import os
 import selectors
 import socket
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 from headgate_django.exceptions import ConfigurationError
 from headgate_django.worker.options import WorkerOptions
 from headgate_django.worker.supervisor.child import Child
+from headgate_django.worker.supervisor.systemd import Systemd
 
 logger = logging.getLogger("headgate_django.worker")
 
@@ -27,7 +27,7 @@ STATUS = {True: "200 OK", False: "503 Service Unavailable"}
 
 
 class Health:
-    """Live: nothing is frozen. Started: every process has served. Ready: at least one admits, its database answers."""
+    """Live: nothing is frozen. Started: every process has served. Ready: one admits, and its database answers."""
 
     def __init__(self, options: WorkerOptions, selector: selectors.BaseSelector) -> None:
         self._file = Path(options.health_file) if options.health_file else None
@@ -35,7 +35,7 @@ class Health:
         self._selector = selector
         self._listener: socket.socket | None = None
         self._callers: dict[socket.socket, float] = {}
-        self._systemd = _Systemd()
+        self._systemd = Systemd()
         self._facts: dict[str, object] = {"live": True, "ready": False, "started": False}
 
     def open(self) -> None:
@@ -128,26 +128,3 @@ class Health:
             self._selector.unregister(caller)
         self._callers.pop(caller, None)
         caller.close()
-
-
-class _Systemd:
-    """The datagram socket of ``Type=notify``; silent when there is none."""
-
-    def __init__(self) -> None:
-        # Taken out of the environment: what a job starts must not speak for the service.
-        address = os.environ.pop("NOTIFY_SOCKET", "")
-        self._address = "\0" + address[1:] if address.startswith("@") else address
-        self._socket: socket.socket | None = None
-        if self._address:
-            self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-            self._socket.setblocking(False)
-
-    def say(self, state: str) -> None:
-        """Send one assignment, such as ``READY=1``."""
-        if self._socket is not None:
-            with contextlib.suppress(OSError):
-                self._socket.sendto(state.encode(), self._address)
-
-    def close(self) -> None:
-        if self._socket is not None:
-            self._socket.close()

@@ -15,7 +15,8 @@ from headgate_django.worker.control import Control
 from headgate_django.worker.executors import cell
 from headgate_django.worker.options import WorkerOptions
 from headgate_django.worker.orders import Orders
-from headgate_django.worker.process import Signals, be_worker
+from headgate_django.worker.process import be_worker
+from headgate_django.worker.signals import Signals
 from headgate_django.worker.supervisor.child import Child
 from headgate_django.worker.supervisor.fork import fork
 from headgate_django.worker.supervisor.inbox import Inbox
@@ -98,4 +99,3 @@ def _turn_deaf() -> None:
     # that the job starts would inherit it.
     for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGTSTP", "SIGUSR1", "SIGUSR2"):
         signal.signal(getattr(signal, name), lambda number, frame: None)
-

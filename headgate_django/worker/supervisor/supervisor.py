@@ -124,6 +124,7 @@ class Supervisor:
             case "ready":
                 child.ready_line, child.serving = message["line"], True
                 logger.debug("process %d: %s", child.pid, child.ready_line)
+                self._next_look = 0.0  # what is told about health is true at once
                 self._announce_once()
             case "pulse":
                 child.serving = message["serving"]
@@ -170,10 +171,10 @@ class Supervisor:
         child.channel.close()
         if death.code == DONE:
             slot.child, slot.done = None, True
-            return
+            return None
         if death.code == RECYCLE:
             slot.replace_now()
-            return
+            return None
         pause = slot.replace_after(child)
         when = "" if self._stopping else f"; replaced in {pause:.1f} s" if pause else "; replaced now"
         state = "" if child.ready else " before it was ready"
