@@ -53,6 +53,14 @@ class Pace:
         self._pause = FIRST_PAUSE
         self._empty_in_a_row = 0
 
+    def wake(self) -> None:
+        """Something was heard: ask the gate once, at once. Without work the pauses go on growing from where they were.
+
+        On SQLite every commit of another connection is heard, a duty's or a heartbeat's too.
+        """
+        self._next_poll = 0.0
+        self._empty_in_a_row = 0
+
     def beat_now(self) -> None:
         """Renew and beat at once: there is news about the leases or the worker's row."""
         self._next_beat = 0.0

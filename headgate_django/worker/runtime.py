@@ -180,7 +180,7 @@ class Runtime:
             self._wakeup.pause(self._trouble.floor)
             return
         if heard.work:
-            self._pace.hurry()
+            self._pace.wake()
         if heard.look:
             self._pace.beat_now()
 
