@@ -12,13 +12,14 @@ from headgate_django.control.window import window
 from headgate_django.core.states import WAITING, Event, State, sources
 from headgate_django.models import clock
 from headgate_django.models.job import Job, JobQuerySet
-from headgate_django.models.store import fetch, literals
+from headgate_django.models.store import fetch, indexed_by, literals
 
 MAX_COUNT = 10_000
 """A count stops here and is shown as "10,000+"."""
 MAX_QUEUES = 50
 """Queues that one statement looks at."""
 DUE = sources(Event.DUE)
+READY = "headgate_job_ready"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +55,13 @@ class Siblings:
 _KNOWN = f"""
 WITH RECURSIVE known (queue) AS (
     SELECT first.queue
-    FROM (SELECT queue FROM headgate_django_job WHERE state = '{State.AVAILABLE}' ORDER BY queue LIMIT 1) first
+    FROM (
+        SELECT queue FROM headgate_django_job {{index}} WHERE state = '{State.AVAILABLE}' ORDER BY queue LIMIT 1
+    ) first
     UNION ALL
     SELECT (
         SELECT job.queue
-        FROM headgate_django_job job
+        FROM headgate_django_job job {{index}}
         WHERE job.state = '{State.AVAILABLE}' AND job.queue > known.queue
         ORDER BY job.queue
         LIMIT 1
@@ -73,7 +76,7 @@ _AVAILABLE = f"""
 SELECT %s, count(*), min(scheduled_at_ms)
 FROM (
     SELECT scheduled_at_ms
-    FROM headgate_django_job
+    FROM headgate_django_job {{index}}
     WHERE state = '{State.AVAILABLE}' AND queue = %s
     ORDER BY queue, partition_key, rate_class, sticky_worker, priority DESC, scheduled_at_ms, id
     LIMIT %s
@@ -106,7 +109,7 @@ COUNTED = (State.AVAILABLE, *(state for states, _, _ in _SAMPLES for state in st
 
 def queues_with_work(using: str, limit: int = MAX_QUEUES) -> list[str]:
     """Queues that have available jobs, by a skip scan: one statement, one index probe a queue."""
-    return [row[0] for row in fetch(using, _KNOWN, [limit])]
+    return [row[0] for row in fetch(using, _KNOWN.format(index=indexed_by(using, READY)), [limit])]
 
 
 def backlogs(queues: Sequence[str], using: str) -> dict[str, Backlog]:
@@ -117,7 +120,8 @@ def backlogs(queues: Sequence[str], using: str) -> dict[str, Backlog]:
         return found
     now_ms = clock.now_ms(using)
     params = [value for queue in queues for value in (queue, queue, MAX_COUNT + 1)]
-    for queue, number, since_ms in fetch(using, " UNION ALL ".join([_AVAILABLE] * len(queues)), params):
+    available = _AVAILABLE.format(index=indexed_by(using, READY))
+    for queue, number, since_ms in fetch(using, " UNION ALL ".join([available] * len(queues)), params):
         found[queue].counts[State.AVAILABLE] = _bounded(number)
         found[queue].oldest_ms = None if since_ms is None else max(0, now_ms - since_ms)
     for states, where, order in _SAMPLES:

@@ -13,6 +13,7 @@ from typing import Any
 
 from django.db import connections
 
+from headgate_django.control.backlog import READY
 from headgate_django.core.states import State
 from headgate_django.models.limits import RateClass
 from headgate_django.models.queue import Partition
@@ -106,7 +107,7 @@ def _scan_portable(queue: str, using: str) -> Iterable[Any]:
 
 
 def _hops(queue: str, using: str) -> Iterator[Any]:
-    index = indexed_by(using, "headgate_job_ready")
+    index = indexed_by(using, READY)
     following = _NEXT.format(index=index, stream="(%s, %s, %s)", priority="%s", beyond="(%s, %s, %s)")
     with connections[using].cursor() as cursor:
         cursor.execute(_FIRST.format(index=index, beyond=""), [queue])

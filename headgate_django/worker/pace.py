@@ -54,7 +54,7 @@ class Pace:
         self._empty_in_a_row = 0
 
     def wake(self) -> None:
-        """Something was heard: ask the gate once, at once. Without work the pauses go on growing as before.
+        """Something was heard: ask the gate once, at once. Without work the pauses grow on from where they were.
 
         On SQLite every commit of another connection is heard, a duty's or a heartbeat's too.
         """

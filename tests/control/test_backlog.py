@@ -77,6 +77,21 @@ def test_a_deep_queue_is_not_scanned(now):
         assert statement.indexes, statement.plan
 
 
+@pytest.mark.parametrize("analysed", [False, True])
+def test_a_queue_that_is_nearly_the_whole_table_is_not_scanned_either(now, analysed):
+    load(Backlog(count=30_000, queue="only", payloads=False))
+    if analysed:
+        with connection.cursor() as cursor:
+            cursor.execute("ANALYZE")
+
+    with watched() as watch:
+        found = queues_with_work("default")
+
+    assert found == ["only"]
+    assert watch.touched < 10_000
+    assert all(statement.indexes == {"headgate_job_ready"} for statement in watch.statements)
+
+
 def test_siblings_are_the_jobs_of_the_same_content(now):
     job = quarantined(arguments={"value": "a"})
     quarantined(arguments={"value": "b"})

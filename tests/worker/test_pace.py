@@ -1,0 +1,48 @@
+"""When a worker polls and beats next."""
+
+from __future__ import annotations
+
+import pytest
+
+from headgate_django.worker.options import resolve
+from headgate_django.worker.pace import Pace
+
+
+@pytest.fixture
+def pace() -> Pace:
+    """Of an idle worker, whose pauses have grown."""
+    pace = Pace(resolve({}, {}))
+    pace.beaten()
+    for _ in range(10):
+        pace.admitted(0)
+    return pace
+
+
+def test_what_was_heard_is_looked_at_once_and_an_empty_look_does_not_shorten_the_pauses(pace):
+    assert not pace.due
+
+    pace.wake()
+    assert pace.due
+    assert not pace.dry
+    pace.admitted(0)
+
+    assert pace.until_next_poll > 1
+
+
+def test_work_shortens_the_pauses(pace):
+    pace.wake()
+    pace.admitted(1)
+    assert pace.due
+    pace.admitted(0)
+
+    assert pace.until_next_poll < 0.1
+
+
+def test_a_message_makes_a_worker_renew_and_beat_at_once(pace):
+    assert not pace.beat_due
+
+    pace.beat_now()
+
+    assert pace.beat_due
+    pace.beaten()
+    assert not pace.beat_due
