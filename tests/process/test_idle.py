@@ -42,7 +42,7 @@ def polls() -> int:
 
 
 def after_ready(process: Process) -> list[str]:
-    [start] = [number for number, line in enumerate(process.lines) if " ready: " in line]
+    start = next(number for number, line in enumerate(process.lines) if " ready: " in line)
     return process.lines[start + 1 :]
 
 
