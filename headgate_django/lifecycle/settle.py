@@ -22,6 +22,7 @@ from headgate_django.models.store import (
     rows_per_statement,
     rowset,
     unindexed,
+    write_transaction,
 )
 
 SILENT = frozenset({Event.SUCCEED, Event.SNOOZE, Event.RATE_LIMIT, Event.REVOKE})
@@ -107,7 +108,19 @@ def write(pairs: Sequence[Pair], *, using: str) -> set[Held]:
 
 def lock(claims: Sequence[Claim], using: str) -> dict[Held, str]:
     """Lock the jobs of the claims that still hold; (id, fence) to the job's fingerprint."""
-    clause = "FOR UPDATE OF headgate_django_job" if is_postgres(using) else ""
+    return _still_held(claims, "FOR UPDATE OF headgate_django_job" if is_postgres(using) else "", using)
+
+
+def locked_by_others(claims: Sequence[Claim], using: str) -> set[Held]:
+    """Those that still hold, and whose rows another transaction has locked at this moment; none on SQLite."""
+    if not is_postgres(using):
+        return set()
+    with write_transaction(using):
+        free = _still_held(claims, "FOR UPDATE OF headgate_django_job SKIP LOCKED", using)
+        return _still_held(claims, "", using).keys() - free.keys()
+
+
+def _still_held(claims: Sequence[Claim], clause: str, using: str) -> dict[Held, str]:
     claims = sorted(claims, key=lambda claim: claim.id)
     step = rows_per_statement(using, len(_HELD))
     found: dict[Held, str] = {}

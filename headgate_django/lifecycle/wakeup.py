@@ -17,6 +17,8 @@ __all__ = ["CHANNEL", "Heard", "Listener", "notify_after_commit", "notify_worker
 
 MIN_INTERVAL = 0.05
 MAX_REMEMBERED = 1_000
+LOCK_MS = 2_000
+"""How long a worker's own statements wait for a lock, where its session is its own."""
 
 _last_sent: dict[tuple[str, str], float] = {}
 _lock = threading.Lock()
@@ -83,6 +85,8 @@ class Listener:
         if self.mode == "listen":
             for channel in self._channels:
                 execute(self._using, f"LISTEN {channel}")
+            # Nobody who has locked a row may keep this thread from all its leases.
+            execute(self._using, f"SET lock_timeout = {LOCK_MS}")
         self._known = connection.connection
         self._work = self._look = True  # whatever was missed while nobody listened
 

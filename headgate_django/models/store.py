@@ -103,11 +103,17 @@ def retrying_locked(using: str, work: Callable[[], T]) -> T:
         try:
             return work()
         except OperationalError as error:
-            last = attempt == LOCK_RETRIES - 1 or time.monotonic() >= end
+            # Who has a limit on waiting for locks has waited already, and has a plan.
+            last = attempt == LOCK_RETRIES - 1 or time.monotonic() >= end or is_locked_out(error)
             if last or connections[using].in_atomic_block or not is_contention(error):
                 raise
             threading.Event().wait(random.uniform(0, 0.02 * 2**attempt))
     raise AssertionError("unreachable")
+
+
+def is_locked_out(error: BaseException) -> bool:
+    """Whether the statement waited for somebody else's lock for as long as it may."""
+    return error_code(error) == LOCK_TIMEOUT
 
 
 def is_contention(error: BaseException) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 from django.db import DatabaseError
@@ -12,7 +13,8 @@ from headgate_django.core.outcomes import Claim, Failure, Outcome
 from headgate_django.core.states import Event
 from headgate_django.lifecycle.ack import ack
 from headgate_django.lifecycle.reclaim import report_lost
-from headgate_django.models.store import is_connection_trouble
+from headgate_django.lifecycle.settle import locked_by_others
+from headgate_django.models.store import is_connection_trouble, is_locked_out
 from headgate_django.worker.run import Run
 from headgate_django.worker.trouble import Trouble
 
@@ -48,16 +50,26 @@ class Acks:
         """Write everything; True. Raises a database error, and keeps what is not written."""
         if not self._waiting:
             return True
-        ended = [(run.claim, outcome) for run, outcome in self._waiting if outcome.event is not Event.LOSE_LEASE]
-        crashed = [(run.claim, outcome) for run, outcome in self._waiting if outcome.event is Event.LOSE_LEASE]
-        for claim in self._ack(ended):
-            logger.warning("job %s: its lease was lost before the run ended; the outcome is dropped", claim.id)
-        self._waiting = [(run, outcome) for run, outcome in self._waiting if outcome.event is Event.LOSE_LEASE]
-        for claim, outcome in crashed:
-            logger.warning("job %s: %s", claim.id, outcome.failure.message if outcome.failure else "crashed")
-        report_lost(crashed, using=self._using)
-        self._waiting = []
+        try:
+            self._write(self._waiting)
+        except DatabaseError as error:
+            if not is_locked_out(error):
+                raise
+            # Somebody has locked a job that ran here: the others must not wait for it.
+            locked = locked_by_others([run.claim for run, _ in self._waiting], self._using)
+            self._write([one for one in self._waiting if (one[0].claim.id, one[0].claim.fence) not in locked])
         return True
+
+    def _write(self, results: Sequence[tuple[Run, Outcome]]) -> None:
+        ended = [one for one in results if one[1].event is not Event.LOSE_LEASE]
+        for claim in self._ack([(run.claim, outcome) for run, outcome in ended]):
+            logger.warning("job %s: its lease was lost before the run ended; the outcome is dropped", claim.id)
+        self._waiting = [one for one in self._waiting if one not in ended]
+        crashed = [one for one in results if one[1].event is Event.LOSE_LEASE]
+        report_lost([(run.claim, outcome) for run, outcome in crashed], using=self._using)
+        self._waiting = [one for one in self._waiting if one not in crashed]
+        for run, outcome in crashed:
+            logger.warning("job %s: %s", run.claim.id, outcome.failure.message if outcome.failure else "crashed")
 
     def insist(self, trouble: Trouble) -> None:
         """The last flush: a few tries."""

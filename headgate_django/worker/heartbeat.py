@@ -8,10 +8,14 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
+from django.db import DatabaseError
+
 from headgate_django import __version__
 from headgate_django.core.commands import Command
 from headgate_django.lifecycle.renew import renew
+from headgate_django.lifecycle.settle import locked_by_others
 from headgate_django.models.fleet import Worker
+from headgate_django.models.store import is_locked_out
 from headgate_django.worker import memory
 from headgate_django.worker.options import WorkerOptions
 from headgate_django.worker.run import Run
@@ -80,6 +84,14 @@ class Heartbeat:
 
 def renew_leases(runs: list[Run], lease_ms: int, using: str) -> list[Run]:
     """Renew the leases of the runs; those that lost theirs."""
-    held = [run for run in runs if not (run.lost or run.abandoned)]
-    lost_ids = {(claim.id, claim.fence) for claim in renew([run.claim for run in held], lease_ms, using=using)}
-    return [run for run in held if (run.claim.id, run.claim.fence) in lost_ids]
+    held = {(run.claim.id, run.claim.fence): run for run in runs if not (run.lost or run.abandoned)}
+    claims = [run.claim for run in held.values()]
+    try:
+        lost = renew(claims, lease_ms, using=using)
+    except DatabaseError as error:
+        if not is_locked_out(error):
+            raise
+        # Somebody has locked a job that runs here: the others must not lose their leases for it.
+        locked = locked_by_others(claims, using)
+        lost = renew([one for one in claims if (one.id, one.fence) not in locked], lease_ms, using=using)
+    return [held[claim.id, claim.fence] for claim in lost]

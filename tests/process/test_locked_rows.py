@@ -1,0 +1,38 @@
+"""Somebody has locked the row of a running job: the other jobs of its worker do not wait, and keep their leases."""
+
+from __future__ import annotations
+
+import pytest
+
+from headgate_django import enqueue_many
+from headgate_django.core.states import State
+from headgate_django.models import Job
+from tests.sample import jobs
+from tests.sample.models import Run
+from tests.support.locks import held
+from tests.support.processes import terminate, wait_until, worker
+
+pytestmark = [pytest.mark.process, pytest.mark.django_db(transaction=True)]
+
+
+def completed() -> int:
+    return Job.objects.filter(state=State.COMPLETED).count()
+
+
+def test_a_locked_running_job_holds_up_neither_the_acks_nor_the_renewals_of_the_others(vendor):
+    if vendor == "sqlite":
+        pytest.skip("SQLite locks no rows")
+    locked = jobs.once.enqueue("locked", 0.5)
+    long = jobs.once.enqueue("long", 15.0)
+    with worker("--lease", "6") as process:
+        wait_until(lambda: Run.objects.count() == 2, "both entered")
+        with held(lambda: Job.objects.select_for_update().get(pk=locked.pk)):
+            wait_until(lambda: Run.objects.filter(name="locked", finished=True).exists(), "its handler has ended")
+            enqueue_many([jobs.recorded.envelope(f"n{n}") for n in range(20)])
+            wait_until(lambda: completed() == 21, "all others completed meanwhile, the long one too")
+        wait_until(lambda: completed() == 22, "all completed")
+        assert terminate(process) == 0, process.output
+
+    for job in (locked, long):
+        job.refresh_from_db()
+        assert (job.state, job.fence, job.crash_attempt) == (State.COMPLETED, 1, 0)
