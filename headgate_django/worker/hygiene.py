@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import threading
 from collections.abc import Mapping
 
@@ -24,6 +25,8 @@ def before_job() -> None:
         connection.queries_log.clear()
         if connection.in_atomic_block:
             outer[connection.alias] = len(connection.atomic_blocks)
+        elif _was_ended(connection):
+            _abandon(connection)
         else:
             connection.close_if_unusable_or_obsolete()
     _thread.outer = outer
@@ -132,6 +135,18 @@ def _is_dead(connection: BaseDatabaseWrapper) -> bool:
         except raw.ProgrammingError:
             return True
     return connection.vendor == "postgresql" and bool(raw.closed)
+
+
+def _was_ended(connection: BaseDatabaseWrapper) -> bool:
+    """Whether the server has said something on an idle connection: that it ends, most likely. No round trip."""
+    raw = connection.connection
+    if raw is None or connection.vendor != "postgresql" or raw.closed:
+        return False
+    poll = select.poll() if hasattr(select, "poll") else None
+    if poll is None:
+        return False
+    poll.register(raw.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _abandon(connection: BaseDatabaseWrapper) -> None:

@@ -1,4 +1,4 @@
-"""Somebody has locked the row of a running job: the other jobs of its worker do not wait, and keep their leases."""
+"""Somebody has locked the row of a running job: the others of its worker do not wait, and keep their leases."""
 
 from __future__ import annotations
 

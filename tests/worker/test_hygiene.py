@@ -14,10 +14,12 @@ from headgate_django import enqueue_many
 from headgate_django.core.outcomes import Outcome
 from headgate_django.core.states import Event
 from headgate_django.models import Job
+from headgate_django.models.store import fetch
 from headgate_django.worker import hygiene
 from headgate_django.worker.executors.threads import ThreadExecutor, perform_here
 from headgate_django.worker.run import Results, Run
 from tests.sample import jobs
+from tests.support.locks import Running
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -133,3 +135,17 @@ def test_an_executor_puts_an_outcome_for_every_run_and_its_threads_end(admit):
     assert {run.claim.id for run, _ in finished} == {claim.id for claim in claims}
     assert {outcome.event for _, outcome in finished} == {Event.RETRY}
     assert executor.close(30)
+
+
+def test_a_connection_that_the_server_ended_while_the_thread_was_idle_is_not_met_by_the_next_job(vendor):
+    if vendor == "sqlite":
+        pytest.skip("SQLite has no server")
+
+    def end_what_is_kept_open() -> None:
+        connection.close()
+        connection.settings_dict = {**connection.settings_dict, "CONN_MAX_AGE": None}
+        query()
+        pid = connection.connection.info.backend_pid
+        Running(lambda: fetch("default", "SELECT pg_terminate_backend(%s, 10000)", [pid])).result()
+
+    assert in_thread(end_what_is_kept_open, query) == [None, 0]
