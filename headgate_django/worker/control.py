@@ -25,11 +25,10 @@ class Control:
         self._orders = orders
         self.cells = Cells(channel)
         self._is_serving: Callable[[], bool] = lambda: False
-        self._thread = threading.Thread(target=self._work, name="headgate-control", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
-        self._thread.start()
+        """Begin. Called in the process itself: a thread that was made before a fork cannot be started after it."""
+        threading.Thread(target=self._work, name="headgate-control", daemon=True).start()
 
     def ready(self, line: str, is_serving: Callable[[], bool]) -> None:
         """Tell the supervisor that this process admits now. ``is_serving`` is asked for each sign of life."""
