@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import time
 
@@ -208,3 +209,51 @@ def wakes_late(context: Context) -> None:
 @job("sample:wakes_late_atomic", atomic=True)
 def wakes_late_atomic(context: Context) -> None:
     _wake_late(context)
+
+
+logger = logging.getLogger("sample")
+
+
+def _log_and_fail(word: str) -> None:
+    logger.warning("said %s", word)
+    raise ValueError(word)
+
+
+@job("sample:logs_and_fails", max_attempts=1)
+def logs_and_fails(word: str) -> None:
+    _log_and_fail(word)
+
+
+@job("sample:logs_and_fails_alone", max_attempts=1, isolated=True)
+def logs_and_fails_alone(word: str) -> None:
+    _log_and_fail(word)
+
+
+@job("sample:logs_and_fails_async", max_attempts=1)
+async def logs_and_fails_async(word: str) -> None:
+    await asyncio.sleep(0.1)
+    _log_and_fail(word)
+
+
+@job("sample:progresses")
+def progresses(context: Context) -> None:
+    context.progress(60, 120, "half")
+    while not Run.objects.filter(name="go on").exists():
+        time.sleep(0.02)
+
+
+@job("sample:atomic", atomic=True)
+def atomic(number: int, wait: bool = False, *, context: Context) -> None:
+    """Writes, and fails for a negative number; in its first run it may wait to be killed."""
+    Run.objects.create(name="effect", attempt=number)
+    if wait and not context.crash_attempt:
+        time.sleep(60)
+    if number < 0:
+        raise ValueError(number)
+
+
+@job("sample:atomic_alone", atomic=True, isolated=True)
+def atomic_alone(number: int, *, context: Context) -> None:
+    Run.objects.create(name="effect", attempt=number)
+    if number < 0:
+        raise ValueError(number)
