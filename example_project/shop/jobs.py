@@ -61,6 +61,23 @@ def import_photo(path: str) -> None:
         os._exit(70)
 
 
+@job("shop:convert_video", queue="imports", isolated=True, memory_limit="64MB", timeout=10)
+def convert_video(path: str) -> None:
+    """Dangerous work in a process of its own: what takes too much memory or time fails alone."""
+    for _second in range(3):
+        outside.decode(path)
+
+
+@job("shop:import_prices", queue="imports", timeout=120)
+def import_prices(supplier: str, context: Context, rows: int = 60) -> None:
+    """Long work that tells how far it is: look at its page in the admin."""
+    for row in range(rows):
+        context.progress(row, rows, f"rows from {supplier}")
+        if context.wait(0.1):
+            context.raise_if_cancelled()
+    context.progress(rows, rows, f"rows from {supplier}")
+
+
 @job("shop:track_parcel")
 def track_parcel(number: str) -> None:
     """Snooze: not an error, only too early. It costs no attempt."""

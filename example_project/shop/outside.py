@@ -1,7 +1,8 @@
-"""The world outside the shop, played by a few lines: a payment gateway, a warehouse, a marketplace, a courier."""
+"""The world outside the shop, played by a few lines: a gateway, a warehouse, a marketplace, a courier, a codec."""
 
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 
 from django.utils import timezone
@@ -9,6 +10,7 @@ from django.utils import timezone
 from example_project.shop.models import EmailLog, Order
 
 PARCEL_TAKES = timedelta(seconds=3)
+FRAME_BYTES, MANY_FRAMES = 4 * 1024**2, 100
 
 
 class GatewayDown(Exception):
@@ -46,6 +48,16 @@ def marketplace_is_busy() -> bool:
 def parcel_has_arrived(order: Order) -> bool:
     """Whether the courier has delivered."""
     return timezone.now() - order.created_at >= PARCEL_TAKES
+
+
+def decode(video: str) -> None:
+    """Decode a second of a video. A bomb swells in memory; a torn file never ends."""
+    time.sleep(0.02)
+    if video.endswith("/bomb.mov"):
+        frames = [b"\xff" * FRAME_BYTES for _ in range(MANY_FRAMES)]
+        raise RuntimeError(f"{len(frames)} frames: nobody has enforced the memory limit here")
+    while video.endswith("/torn.mov"):
+        time.sleep(0.02)
 
 
 def render_pdf(order: Order) -> bytes:

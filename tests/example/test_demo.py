@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import secrets
@@ -76,6 +77,7 @@ def test_the_check_passes_again_on_the_same_database_and_with_debug_off(manage):
 
         assert code == 0, output
         assert "every job is where it must be" in output
+        assert output.count("died: exit code 70") == 1
 
 
 def test_the_check_names_the_jobs_that_are_not_where_they_must_be(manage):
@@ -97,12 +99,14 @@ def test_a_signal_stops_the_demo_and_all_its_processes(manage, number):
             seen += line
             if "completed" in line:
                 break
+        _, fleet = finish(manage("headgate", "workers", "--json"))
 
         demo.send_signal(number)
         seen += demo.stdout.read()
         code = demo.wait(60)
 
     pids = {int(pid) for pid in re.findall(r"\(pid (\d+)\)", seen)}
+    pids |= {worker["pid"] for worker in json.loads(fleet)["workers"]}
     assert code == 0, seen
-    assert len(pids) >= 3
+    assert len(pids) >= 4  # the site, the worker and its two processes
     assert not [pid for pid in pids if is_alive(pid)]

@@ -125,6 +125,18 @@ def test_a_newsletter_stored_before_the_change_is_still_sent(now, work):
     assert EmailLog.objects.get().subject == "Hello Ada, here are our news"
 
 
+def test_a_harmless_video_is_converted(now, work):
+    job = work(jobs.convert_video.enqueue("uploads/holiday.mov"))
+
+    assert job.state == State.COMPLETED
+
+
+def test_prices_are_imported_row_by_row(now, work):
+    job = work(jobs.import_prices.enqueue("Acme", rows=2))
+
+    assert job.state == State.COMPLETED
+
+
 @pytest.mark.process
 def test_a_broken_photo_kills_its_process():
     call = (

@@ -11,9 +11,9 @@ from example_project.shop.demo.site import form_with, messages
 from example_project.shop.demo.stage import Stage
 from example_project.shop.models import Order
 from headgate_django import enqueue_many
-from headgate_django.core.states import State
+from headgate_django.core.states import Event, State
 from headgate_django.exceptions import Quarantined
-from headgate_django.models import ArchivedJob, Job, Quarantine
+from headgate_django.models import ArchivedJob, Attempt, Job, Quarantine
 
 DEAD_LETTERS = "admin:headgate_django_archivedjob_changelist"
 QUARANTINE = "admin:headgate_django_quarantine_changelist"
@@ -26,6 +26,7 @@ class CheckFailed(Exception):
 def check_over_http(stage: Stage) -> None:
     """Raises CheckFailed naming the first thing that is wrong."""
     _log_in(stage)
+    _poison_was_alone(stage)
     _poison_is_refused(stage)
     job = _dead_letter(stage)
     _redrive(stage, job)
@@ -38,6 +39,20 @@ def _log_in(stage: Stage) -> None:
     page = stage.browser.login(stage.username, stage.password)
     _expect(reverse("admin:logout") in page, "the admin does not let the printed login in")
     stage.say(f"logged in at {stage.browser.root}{reverse('admin:index')} as {stage.username}")
+
+
+def _poison_was_alone(stage: Stage) -> None:
+    _expect(stage.fleet.deaths == 1, f"{stage.fleet.deaths} processes of the worker died instead of one")
+    ours = Job.objects.filter(pk__startswith=f"{stage.script.token}-")
+    poison = ours.filter(kind=jobs.import_photo.kind, state=State.QUARANTINED).order_by("-crash_attempt").first()
+    _expect(poison is not None and poison.crash_attempt == 3, "the poison was not quarantined by its third crash")
+    crashes = Attempt.objects.filter(job=poison, outcome=Event.LOSE_LEASE).order_by("pk")
+    alone = [crash.message.startswith("its own process died") for crash in crashes]
+    _expect(alone == [False, True, True], "only its first run may share a process")
+    harmed = ours.exclude(pk=poison.pk).filter(crash_attempt__gt=1)
+    _expect(not harmed.exists(), "another job was blamed more than once")
+    beside = ours.exclude(pk=poison.pk).filter(crash_attempt=1).count()
+    stage.say(f"the poison took one process down, with {beside} other jobs that ran again; then it died alone")
 
 
 def _poison_is_refused(stage: Stage) -> None:

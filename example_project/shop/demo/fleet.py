@@ -1,4 +1,4 @@
-"""The processes of the demo: workers that are started again when a job has killed them, and the site."""
+"""The processes of the demo: one worker command, which looks after its own processes, and the site."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from django.conf import settings
 
 from example_project.shop.demo.stop import Stop
 
-MAX_RESTARTS = 50
-START_SECONDS, STOP_SECONDS = 40, 12
+START_SECONDS, STOP_SECONDS = 40, 20
+DEATH = re.compile(r"process \d+ \(.*\) died.*")
+"""What the worker logs when one of its processes is gone."""
 SITE_READY = r"development server at (http\S+)"
 SITE_OPTIONS = ("--noreload", "--insecure")
 """One process without a reloader; static files also with DEBUG off."""
@@ -29,12 +30,14 @@ class ProcessFailed(Exception):
 class Process:
     """One ``manage.py`` command. Its output is read all the time, so that it never blocks on a full pipe."""
 
-    def __init__(self, name: str, *arguments: str, ready: str = r"\bready\b") -> None:
+    def __init__(self, name: str, *arguments: str, ready: str = r"\bready\b", hurry: int = signal.SIGTERM) -> None:
         self.name = name
         self.ready_line = ""
         self._ready_pattern = ready
+        self._hurry = hurry
         self.ready = threading.Event()
         self.output: deque[str] = deque(maxlen=40)
+        self.deaths: deque[str] = deque()
         # In a session of its own, so that Ctrl-C reaches the demo alone, which then stops them in order.
         self._popen = subprocess.Popen(
             [sys.executable, "-u", str(settings.BASE_DIR / "manage.py"), *arguments],
@@ -72,10 +75,14 @@ class Process:
             self._popen.terminate()
 
     def wait(self, until: float, impatient: Callable[[], bool]) -> int:
-        """The exit code; killed when it is still there ``until`` then, or when somebody is ``impatient``."""
+        """The exit code; hurried when somebody is ``impatient``, killed when it is still there ``until`` then."""
+        hurried = False
         while self.exit_code is None:
-            if time.monotonic() > until or impatient():
+            if time.monotonic() > until:
                 self._popen.kill()
+            elif impatient() and not hurried:
+                hurried = True
+                self._popen.send_signal(self._hurry)
             try:
                 self._popen.wait(0.1)
             except subprocess.TimeoutExpired:
@@ -93,26 +100,28 @@ class Process:
         assert self._popen.stdout is not None
         for line in self._popen.stdout:
             self.output.append(line.rstrip())
+            if found := DEATH.search(line):
+                self.deaths.append(found.group())
             if re.search(self._ready_pattern, line):
                 self.ready_line = line
                 self.ready.set()
 
 
 class Fleet:
-    """Named processes; workers among them are restarted when they die."""
+    """The worker and the site. Both stay until they are told to stop."""
 
     def __init__(self, stop: Stop, say: Callable[[str], None]) -> None:
         self._stop, self._say = stop, say
-        self._workers: dict[str, tuple[str, ...]] = {}
         self._running: dict[str, Process] = {}
-        self.restarts = 0
+        self.deaths = 0
+        """Processes of the worker that a job has killed."""
 
-    def start_worker(self, name: str, *options: str) -> None:
-        """Start a worker and wait until it serves."""
-        self._workers[name] = options
-        process = self._run_worker(name)
-        process.wait_until_ready(self._stop)
-        self._say(f"{process.name} (pid {process.pid}): headgate_worker {' '.join(options)}")
+    def start_worker(self, *options: str) -> None:
+        """Start the worker and wait until all its processes serve."""
+        worker = Process("worker", "headgate_worker", *options, hurry=signal.SIGQUIT)
+        self._running["worker"] = worker
+        worker.wait_until_ready(self._stop)
+        self._say(f"worker (pid {worker.pid}): headgate_worker {' '.join(options)}")
 
     def start_site(self, host: str, port: int) -> str:
         """Start the web site and wait until it listens; its address. A port in use is replaced by another."""
@@ -128,16 +137,14 @@ class Fleet:
         self._say(f"site (pid {site.pid}): {address}")
         return address.rstrip("/")
 
-    def tend(self) -> None:
-        """Start dead workers again. Raises ProcessFailed when one does not get as far as serving."""
-        for name, process in list(self._running.items()):
-            if process.exit_code is None:
-                continue
-            if name not in self._workers or not process.ready.is_set() or self.restarts >= MAX_RESTARTS:
+    def look_after(self) -> None:
+        """Tell which processes the worker has lost. Raises ProcessFailed when the worker or the site has ended."""
+        for process in self._running.values():
+            while process.deaths:
+                self.deaths += 1
+                self._say(f"{process.name}: {process.deaths.popleft()}")
+            if process.exit_code is not None:
                 raise ProcessFailed(process.report("ended"))
-            self.restarts += 1
-            pid = self._run_worker(name).pid
-            self._say(f"{name} was killed by a job (exit code {process.exit_code}); started again (pid {pid})")
 
     def shut_down(self) -> list[str]:
         """Stop all; what did not stop cleanly. Nothing is left running, whatever happens."""
@@ -150,12 +157,8 @@ class Fleet:
         for process in alive:
             code = process.wait(until, lambda: self._stop.requests > asked)
             # A site has nothing to finish and just ends, and so does a worker that has not begun.
-            may_just_end = process.name not in self._workers or not process.ready.is_set()
+            may_just_end = process.name == "site" or not process.ready.is_set()
             if code != 0 and not (code == -signal.SIGTERM and may_just_end):
                 problems.append(process.report("did not stop cleanly"))
         self._running.clear()
         return problems
-
-    def _run_worker(self, name: str) -> Process:
-        self._running[name] = Process(name, "headgate_worker", *self._workers[name])
-        return self._running[name]

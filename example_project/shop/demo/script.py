@@ -43,7 +43,7 @@ class Script:
         self._numbers = count(1)
 
     def clear_the_stage(self) -> int:
-        """Cancel the photos that an interrupted run has left, so that their poison does not disturb this one."""
+        """Cancel the imports that an interrupted run has left, so that their poison does not disturb this one."""
         left = Job.objects.filter(queue=jobs.import_photo.options.queue, state__in=UNFINISHED)
         return cancel(left, actor=None).done
 
@@ -63,7 +63,7 @@ class Script:
 
     @property
     def poison(self) -> Envelope:
-        """The job that no worker survives."""
+        """The job that no process survives."""
         return jobs.import_photo.envelope(f"uploads/{self.token}/broken.tiff")
 
     def expect_redriven(self, kind: str) -> None:
@@ -91,6 +91,7 @@ class Script:
     def _scenes(self, orders: list[Order]) -> Iterator[Scene]:
         yield from self._order_scenes(orders)
         yield from self._catalogue_scenes()
+        yield from self._upload_scenes()
         yield from self._mail_scenes()
 
     def _order_scenes(self, orders: list[Order]) -> Iterator[Scene]:
@@ -108,11 +109,19 @@ class Script:
         yield Scene(self._each(jobs.sync_stock, skus), State.COMPLETED)
         yield Scene(self._each(jobs.sync_stock, ["OLD-1", "OLD-2", "OLD-3"]), State.ARCHIVED)
         yield Scene(self._each(jobs.list_on_marketplace, skus[:30]), State.COMPLETED)
-        photos = [f"uploads/{self.token}/{number}.tiff" for number in range(20)]
+        yield Scene(self._each(jobs.import_prices, ["Acme", "Globex"]), State.COMPLETED)
+
+    def _upload_scenes(self) -> Iterator[Scene]:
+        folder = f"uploads/{self.token}"
+        photos = [f"{folder}/{number}.tiff" for number in range(20)]
         yield Scene(self._each(jobs.import_photo, photos), State.COMPLETED)
-        # The second upload of the broken file is due when the first one has done its damage: the gate refuses it.
-        again = replace(self.poison, delay_ms=12_000)
+        # The second upload of the broken file waits: it goes into quarantine with the first one, and never runs.
+        again = replace(self.poison, delay_ms=60_000)
         yield Scene([self._named(self.poison), self._named(again)], State.QUARANTINED)
+        videos = [f"{folder}/{number}.mov" for number in range(6)]
+        yield Scene(self._each(jobs.convert_video, videos), State.COMPLETED)
+        once = jobs.convert_video.using(max_attempts=1, timeout=3)
+        yield Scene(self._each(once, [f"{folder}/bomb.mov", f"{folder}/torn.mov"]), State.ARCHIVED)
 
     def _mail_scenes(self) -> Iterator[Scene]:
         newsletter = jobs.send_newsletter

@@ -1,4 +1,4 @@
-"""The stage: the database, the workers and the site of one run, and the loop that watches them."""
+"""The stage: the database, the worker and the site of one run, and the loop that watches them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ from example_project.shop.demo.script import Counts, Script
 from example_project.shop.demo.site import HOST, PORT, Browser
 from example_project.shop.demo.stop import Stop
 
-# A short lease, so that the demo need not wait long for the jobs of a killed worker.
-COMMON = ("--lease", "2", "--shutdown-timeout", "5", "--poll-interval", "0.5")
-WORKERS = {
-    "worker for the shop": ("--queues", "critical:6,default:3,reports:2", "--threads", "8", *COMMON),
-    # Photos kill their worker now and then. In a worker of its own, with one slot, they hurt nobody else.
-    "worker for imports": ("--queues", "imports", "--threads", "1", *COMMON),
-}
+WORKER = (
+    *("--queues", "critical:6,default:3,imports:2,reports:2"),
+    *("--processes", "2", "--threads", "6"),
+    *("--shutdown-timeout", "5", "--poll-interval", "0.5", "--timeout-grace", "1"),
+)
 ALPHABET = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ"
 
 
@@ -34,27 +32,26 @@ class Stage:
         self.browser = Browser("")
 
     def set_up(self) -> None:
-        """Migrate, make a login, store the jobs, start the workers and the site."""
+        """Migrate, make a login, store the jobs, start the site and the worker."""
         call_command("migrate", verbosity=0, interactive=False)
         self.username, self.password = login.make_login()
         self.stop.wait(0)
         if left := self.script.clear_the_stage():
-            self.say(f"{left} photos of an interrupted run are cancelled")
+            self.say(f"{left} imports of an interrupted run are cancelled")
         jobs = self.script.enqueue()
         self.say(f"{jobs} jobs enqueued; their ids begin with {self.script.token}")
         self.browser = Browser(self.fleet.start_site(HOST, PORT))
-        for name, options in WORKERS.items():
-            self.fleet.start_worker(name, *options)
+        self.fleet.start_worker(*WORKER)
 
     def watch(self, until: Callable[[Counts], bool]) -> Counts:
-        """Tend the workers and show where the jobs stand, until they stand as wanted."""
+        """Look after the processes and show where the jobs stand, until they stand as wanted."""
         while True:
             counts = summary.count_jobs(self.script.token)
             self._show(summary.line(counts))
             if until(counts):
                 return counts
             self.stop.wait(1)
-            self.fleet.tend()
+            self.fleet.look_after()
 
     def is_settled(self, counts: Counts) -> bool:
         """Whether every job is where the script wants it."""

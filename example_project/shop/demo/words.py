@@ -14,6 +14,7 @@ PAGES = {
     "all jobs": "admin:headgate_django_job_changelist",
     "dead letters": "admin:headgate_django_archivedjob_changelist",
     "quarantine": "admin:headgate_django_quarantine_changelist",
+    "workers": "admin:headgate_django_worker_changelist",
     "queues": "admin:headgate_django_queue_changelist",
     "orders": "admin:shop_order_changelist",
 }
@@ -23,7 +24,9 @@ Everything has ended as it must. Now it is your turn:
   1. Dead letters: open a job of shop:charge_card and read why it died.
   2. Orders: set the card of that order to "valid". That is the fix.
   3. Dead letters: redrive the job, and see it complete and enqueue its invoice.
-  4. Quarantine: a broken photo killed its worker three times. Nobody has to restart anything by hand.
+  4. Quarantine: a broken photo took one of the two processes down. The supervisor noticed at once and started
+     another; from then on the photo ran alone, and after its third crash nobody runs it any more.
+  5. Dead letters: the videos that took too much memory and too much time ran in processes of their own.
 Ctrl-C stops the demo.
 """
 

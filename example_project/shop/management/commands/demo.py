@@ -1,7 +1,8 @@
-"""``manage.py demo``: the shop at work, with real workers and the admin."""
+"""``manage.py demo``: the shop at work, with a real worker and the admin."""
 
 from __future__ import annotations
 
+import os
 from argparse import ArgumentParser
 from typing import Any
 
@@ -24,7 +25,7 @@ class Command(BaseCommand):
     """Runs until Ctrl-C; with --check until everything is as it must be."""
 
     help = (
-        "Migrate, enqueue a few hundred jobs, start workers and the site on 127.0.0.1, and show what becomes of "
+        "Migrate, enqueue a few hundred jobs, start a worker and the site on 127.0.0.1, and show what becomes of "
         "them. Ctrl-C stops everything."
     )
 
@@ -42,6 +43,8 @@ class Command(BaseCommand):
         )
 
     def handle(self, *, check: bool, seconds: float, **options: Any) -> None:
+        if not hasattr(os, "fork"):
+            raise CommandError("the demo kills processes of its worker: it needs a system that can fork")
         screen = Screen(self.stdout)
         stop = Stop(seconds if check else None)
         stop.install()
