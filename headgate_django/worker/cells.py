@@ -30,7 +30,8 @@ class Cell:
         self.death: Death | None = None
         self.trouble = ""
         self.started = threading.Event()
-        self.ended = threading.Event()
+        self.reported = threading.Event()
+        """How it ended is known, or never will be."""
 
     def close(self) -> None:
         """Release the descriptors."""
@@ -45,37 +46,35 @@ class Cells:
         self._control = control
         self._numbers = itertools.count(1)
         self._cells: dict[int, Cell] = {}
+        self.orphaned = False
 
     def start(self, claim: Claim, memory_limit: int) -> Cell:
         """A fresh process, waiting for its claim. Raises NoCell."""
-        ours, theirs = Channel.pair()
-        output, printed = os.pipe()
-        os.set_blocking(output, False)
-        cell = Cell(next(self._numbers), ours, output)
-        self._cells[cell.token] = cell
-        order = {
-            "t": "spawn",
-            "token": cell.token,
-            "job": claim.id,
-            "fence": claim.fence,
-            "memory_limit": memory_limit,
-        }
         try:
-            self._control.send(order, (theirs.fileno(), printed))
+            cell = self._order(claim, memory_limit)
         except Closed:
-            cell.trouble = "the supervisor is gone"
-        finally:
-            theirs.close()
-            os.close(printed)
-        if cell.trouble or not cell.started.wait(START_SECONDS) or cell.trouble:
+            raise NoCell("the supervisor is gone") from None
+        except OSError as error:  # no descriptors left: a handler of this process may hold them all
+            raise NoCell(str(error)) from None
+        if not cell.started.wait(START_SECONDS) or cell.trouble:
             self.forget(cell)
             raise NoCell(cell.trouble or "the supervisor does not answer")
         return cell
 
     def kill(self, cell: Cell, because: str) -> None:
-        """End the process and everything it started."""
-        with contextlib.suppress(Closed):  # then it ends with the supervisor
-            self._control.send({"t": "kill", "token": cell.token, "because": because})
+        """End the process and everything it started. Does not wait."""
+        try:
+            self._control.post({"t": "kill", "token": cell.token, "because": because})
+        except Closed:
+            cell.channel.hang_up()  # it ends itself when it hears of that
+
+    def orphan(self) -> None:
+        """The supervisor is gone: nobody reports any more how processes end."""
+        self.orphaned = True
+        for cell in list(self._cells.values()):
+            cell.trouble = cell.trouble or "the supervisor is gone"
+            cell.started.set()
+            cell.reported.set()
 
     def forget(self, cell: Cell) -> None:
         """The run is over."""
@@ -92,4 +91,22 @@ class Cells:
             cell.started.set()
         else:
             cell.death = Death(**message["death"])
-            cell.ended.set()
+            cell.reported.set()
+
+    def _order(self, claim: Claim, memory_limit: int) -> Cell:
+        with contextlib.ExitStack() as stack:
+            ours, theirs = Channel.pair()
+            stack.callback(theirs.close)
+            undo = stack.enter_context(contextlib.ExitStack())
+            undo.callback(ours.close)
+            output, printed = os.pipe()
+            stack.callback(os.close, printed)
+            undo.callback(os.close, output)
+            os.set_blocking(output, False)
+            cell = Cell(next(self._numbers), ours, output)
+            self._cells[cell.token] = cell
+            undo.callback(self._cells.pop, cell.token)
+            order = {"t": "spawn", "token": cell.token, "job": claim.id, "fence": claim.fence}
+            self._control.post({**order, "memory_limit": memory_limit}, (theirs.fileno(), printed))
+            undo.pop_all()
+        return cell

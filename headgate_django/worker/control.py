@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import select
+import selectors
 import threading
+import time
 from collections.abc import Callable
 
 from headgate_django.worker.cells import Cells
@@ -15,6 +16,9 @@ from headgate_django.worker.orders import Orders
 logger = logging.getLogger("headgate_django.worker")
 
 PULSE_SECONDS = 1.0
+
+FAREWELL_SECONDS = 1.0
+"""How long a process that ends waits for a supervisor that does not read."""
 
 
 class Control:
@@ -34,20 +38,42 @@ class Control:
         """Tell the supervisor that this process admits now. ``is_serving`` is asked for each sign of life."""
         self._is_serving = is_serving
         with contextlib.suppress(Closed):
-            self._channel.send({"t": "ready", "line": line})
+            self._channel.post({"t": "ready", "line": line})
+
+    def farewell(self) -> None:
+        """Tell the supervisor that this process ends in order: its exit code alone may be a handler's doing."""
+        end = time.monotonic() + FAREWELL_SECONDS
+        with contextlib.suppress(Closed):
+            self._channel.post({"t": "bye", "quiet": self._orders.is_quiet})
+            while self._channel.congested and time.monotonic() < end:
+                time.sleep(0.01)
+                self._channel.flush()
 
     def _work(self) -> None:
         try:
-            while True:
-                ready, _, _ = select.select([self._channel], [], [], PULSE_SECONDS)
-                if ready:
-                    for message in self._channel.receive_ready():
-                        self._do(message)
-                else:
-                    self._channel.send({"t": "pulse", "serving": self._is_serving()})
+            with selectors.DefaultSelector() as selector:
+                selector.register(self._channel, selectors.EVENT_READ)
+                self._converse(selector)
         except Closed:
             logger.warning("the supervisor is gone; finishing what runs")
+            self.cells.orphan()
             self._orders.stop()
+
+    def _converse(self, selector: selectors.BaseSelector) -> None:
+        next_pulse = time.monotonic() + PULSE_SECONDS
+        while True:
+            if selector.select(max(0.0, next_pulse - time.monotonic())):
+                for message in self._channel.receive_ready():
+                    self._do(message)
+            if time.monotonic() >= next_pulse:
+                next_pulse = time.monotonic() + PULSE_SECONDS
+                self._pulse()
+
+    def _pulse(self) -> None:
+        if self._channel.congested:  # it does not read: more of the same would not help
+            self._channel.flush()
+            return
+        self._channel.post({"t": "pulse", "serving": self._is_serving(), "quiet": self._orders.is_quiet})
 
     def _do(self, message: Message) -> None:
         match message["t"]:

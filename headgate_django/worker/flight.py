@@ -37,6 +37,11 @@ class Flight:
         return self._size - len(self.running) - len(self.stuck)
 
     @property
+    def has_cells(self) -> bool:
+        """Whether one of them runs in a process of its own."""
+        return any(run.place is Place.CELL for run in self.running)
+
+    @property
     def landed(self) -> bool:
         """Whether everything that runs has finished, and only waits to be collected."""
         return len(self.results) >= max(1, len(self.running))

@@ -46,6 +46,11 @@ class Orders:
         return not (self._stopping or self._quiet)
 
     @property
+    def is_quiet(self) -> bool:
+        """Whether it was told to admit nothing more for now."""
+        return self._quiet
+
+    @property
     def overdue(self) -> bool:
         """Whether to give back what still runs, now."""
         return self._forced or (self._stop_at is not None and self.remaining <= 0)
@@ -120,6 +125,7 @@ class Orders:
             case Command.RESUME:
                 self._quiet = False
             case Command.RESTART:
+                self._quiet = False  # the fresh process is to work
                 self.recycle()
             case Command.TERMINATE:
                 self.stop()

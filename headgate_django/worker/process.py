@@ -86,6 +86,7 @@ def be_worker(options: WorkerOptions, worker_id: str, control: Control, orders: 
     faulthandler.enable()
     control.start()
     serve(options, worker_id, orders, control, lambda line: logger.debug("%s", line))
+    control.farewell()
     return orders.exit_code
 
 

@@ -37,6 +37,9 @@ FLUSH_SECONDS = 0.01
 INTERRUPT_GRACE_SECONDS = 1.0
 """How long handlers have to notice a shutdown before their leases are given back."""
 
+KILL_SECONDS = 5.0
+"""How long processes that run one job may take to end once they are killed."""
+
 INTERRUPTED = Outcome(
     event=Event.INTERRUPT,
     failure=Failure(error_class="Interrupted", message="given back by a worker that stopped", group="interrupt"),
@@ -230,4 +233,10 @@ class Runtime:
             self._collect()
         for run in self._flight.running:
             self._flight.kill(run)
+        # Not before they are dead: whoever gets the job next must be the only one who runs it.
+        end = time.monotonic() + KILL_SECONDS
+        while self._flight.has_cells and time.monotonic() < end:
+            self._wakeup.pause(end - time.monotonic())
+            self._collect()
+        for run in self._flight.running:
             self._acks.add(run, INTERRUPTED)

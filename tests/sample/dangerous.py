@@ -11,6 +11,7 @@ import sys
 import time
 
 from headgate_django import Context, Retry, job
+from tests.sample import hazards as hazards
 from tests.sample.models import Run, record
 
 

@@ -12,7 +12,7 @@ from headgate_django.core.outcomes import Failure, Outcome
 from headgate_django.core.states import Event
 from headgate_django.jobs import registry
 from headgate_django.worker.cells import Cell, Cells, NoCell
-from headgate_django.worker.channel import Channel, Closed, Message
+from headgate_django.worker.channel import Closed, Message
 from headgate_django.worker.executors import wire
 from headgate_django.worker.overtime import cut_short
 from headgate_django.worker.run import Run
@@ -24,6 +24,9 @@ EXIT_SECONDS = 5.0
 """How long a process may take to end after it has said how its run ended."""
 
 LOOK_SECONDS = 1.0
+
+READS = 16
+"""Pieces of output that are read before something else is looked at: it may never end."""
 
 MEMORY_LIMIT, TOO_MANY_PROCESSES, TIME_IS_UP = "memory limit", "too many processes", "time is up"
 NO_CELL_DELAY_MS = 5_000
@@ -46,11 +49,14 @@ class IsolatedExecutor:
                 error_class="NoProcess", message=f"could not be isolated: {error}", group="no-process"
             )
             return Outcome(event=Event.SNOOZE, delay_ms=NO_CELL_DELAY_MS, failure=failure)
-        self._open[run] = cell
+        conversation = _Conversation(run, cell, self._cells)
         try:
-            return _Conversation(run, cell).outcome(self._cells)
+            conversation.begin()
+            self._open[run] = cell
+            # Who cancels or kills a run looks whether it is open afterwards; so one of us sees the other.
+            return conversation.outcome()
         finally:
-            del self._open[run]
+            self._open.pop(run, None)
             self._cells.forget(cell)
 
     def cancel(self, run: Run, interrupt: bool) -> None:
@@ -63,72 +69,95 @@ class IsolatedExecutor:
         self._tell(run, {"t": wire.DUMP})
 
     def kill(self, run: Run) -> None:
-        """End it: its time is up."""
+        """End it: its time is up, or the worker stops. Does not wait."""
         if cell := self._open.get(run):
             self._cells.kill(cell, TIME_IS_UP)
 
     def _tell(self, run: Run, message: Message) -> None:
         if cell := self._open.get(run):
             with contextlib.suppress(Closed):
-                cell.channel.send(message)
+                cell.channel.post(message)
 
 
 class _Conversation:
     """Everything between the claim and the end of one cell."""
 
-    def __init__(self, run: Run, cell: Cell) -> None:
-        self._run, self._cell = run, cell
+    def __init__(self, run: Run, cell: Cell, cells: Cells) -> None:
+        self._run, self._cell, self._cells = run, cell, cells
         self._outcome: Outcome | None = None
-        self._sources: list[Channel | int] = [cell.channel, cell.output]
+        self._reads_output = True
         self._printed: deque[bytes] = deque()
         self._size = 0
 
-    def outcome(self, cells: Cells) -> Outcome:
+    def begin(self) -> None:
+        """Hand over the claim, unless the run was cancelled while its process was started."""
+        if not self._run.context.cancelled:
+            with contextlib.suppress(Closed):
+                self._cell.channel.post({"t": wire.CLAIM, "claim": wire.pack_claim(self._run.claim)})
+
+    def outcome(self) -> Outcome:
         """Hear the cell out, see it dead, and judge."""
+        if self._run.context.cancelled:
+            self._cells.kill(self._cell, TIME_IS_UP)
         with contextlib.suppress(Closed):
-            self._cell.channel.send({"t": wire.CLAIM, "claim": wire.pack_claim(self._run.claim)})
             while self._outcome is None and self._listen():
                 pass
-        if not self._cell.ended.wait(EXIT_SECONDS):
-            cells.kill(self._cell, "did not end")
-            self._cell.ended.wait(EXIT_SECONDS)
+        if not self._cell.reported.wait(EXIT_SECONDS):
+            self._cells.kill(self._cell, "did not end")
+            self._cell.reported.wait(EXIT_SECONDS)
         self._read_output()
+        with contextlib.suppress(Closed):  # it may have said so in the moment in which it ended
+            self._read_channel()
         outcome = self._outcome or self._post_mortem()
         return replace(outcome, logs=outcome.logs + self._tail())
 
     def _listen(self) -> bool:
-        ready, _, _ = select.select(self._sources, [], [], LOOK_SECONDS)
-        if self._cell.channel in ready:
-            for message in self._cell.channel.receive_ready():
-                self._hear(message)
-        if self._cell.output in ready and not self._read_output():
-            self._sources.remove(self._cell.output)  # closed by the handler itself
+        channel, output = self._cell.channel, self._cell.output
+        poll = select.poll()  # not select, which refuses the numbers above 1,023 of a process with many files
+        poll.register(channel, select.POLLIN | (select.POLLOUT if channel.congested else 0))
+        if self._reads_output:
+            poll.register(output, select.POLLIN)
+        ready = dict(poll.poll(LOOK_SECONDS * 1000))
+        if ready.get(channel.fileno(), 0) & select.POLLOUT:
+            channel.flush()
+        if ready.get(channel.fileno(), 0) & ~select.POLLOUT:
+            self._read_channel()
+        if output in ready:
+            self._reads_output = self._read_output()  # False when the handler itself has closed it
         # A process that outlived the cell, in a session of its own, may hold the channel open for ever.
-        return bool(ready) or not self._cell.ended.is_set()
+        return bool(ready) or self._cells.orphaned or not self._cell.reported.is_set()
+
+    def _read_channel(self) -> None:
+        for message in self._cell.channel.receive_ready():
+            self._hear(message)
 
     def _hear(self, message: Message) -> None:
         match message["t"]:
             case wire.OUTCOME:
-                self._outcome = wire.unpack_outcome(message["outcome"])
+                self._outcome = self._outcome or wire.unpack_outcome(message["outcome"])
             case wire.PROGRESS:
                 self._run.context.progress(*message["value"])
             case wire.WEIGHT:
                 self._run.context.report_weight(message["value"])
 
     def _read_output(self) -> bool:
-        # The pipe does not block: this takes what is there. False at its end.
+        """Take what is there, within bounds: the pipe does not block. False at its end."""
         try:
-            while data := os.read(self._cell.output, 65_536):
+            for _ in range(READS):
+                data = os.read(self._cell.output, 65_536)
+                if not data:
+                    return False
                 _pass_on(data)
-                self._printed.append(data[-OUTPUT_TAIL:])
-                self._size += len(data)
-                while (
-                    len(self._printed) > 1 and sum(map(len, self._printed)) - len(self._printed[0]) >= OUTPUT_TAIL
-                ):
-                    self._printed.popleft()
+                self._keep(data)
         except BlockingIOError:
-            return True
-        return False
+            pass
+        return True
+
+    def _keep(self, data: bytes) -> None:
+        self._printed.append(data[-OUTPUT_TAIL:])
+        self._size += len(data)
+        while len(self._printed) > 1 and sum(map(len, self._printed)) - len(self._printed[0]) >= OUTPUT_TAIL:
+            self._printed.popleft()
 
     def _tail(self) -> str:
         tail = b"".join(self._printed)[-OUTPUT_TAIL:]
@@ -141,11 +170,12 @@ class _Conversation:
     def _post_mortem(self) -> Outcome:
         """It ended without a word: killed for a limit, which is a failure, or dead, which is a crash."""
         death = self._cell.death
+        if self._run.context.cancelled and (death is None or death.because == TIME_IS_UP):
+            note = "it ignored that its time was up and was killed" if self._run.raised else ""
+            return cut_short(self._run.claim, self._run.context, note)
         if death is None:
             failure = Failure(error_class="ProcessLost", message="its own process got lost", group="lost")
             return Outcome(event=Event.LOSE_LEASE, failure=failure)
-        if self._run.raised and death.because == TIME_IS_UP:
-            return cut_short(self._run.claim, self._run.context, "it ignored that its time was up and was killed")
         for limit, error_class in ((MEMORY_LIMIT, "MemoryError"), (TOO_MANY_PROCESSES, "TooManyProcesses")):
             if death.because.startswith(limit):
                 failure = Failure(error_class=error_class, message=f"killed: {death.because}", group=limit)

@@ -19,6 +19,9 @@ from headgate_django.worker.supervisor.nursery import Nursery
 WATCH_SECONDS = 0.1
 """How often the memory and the number of processes of cells are looked at."""
 
+WATCH_SHARE = 10
+"""How much longer than a look the pause after it is, at least."""
+
 MAX_PROCESSES = 64
 """How many processes a job may have at a time, itself included."""
 
@@ -40,14 +43,19 @@ class CellHouse:
 
     def start(self, child: Child, order: Message) -> None:
         """Fork one, and tell the child."""
-        end, output = order["fds"]
+        run = (order["job"], order["fence"])
         trouble, pid = "", 0
-        try:
-            pid = self._nursery.start_cell(end, output, order["memory_limit"])
-        except OSError as error:
-            trouble = str(error)
+        if child.dead or len(order["fds"]) != 2:
+            trouble = "the supervisor has no descriptors left"
+            close(order)
+            child.spared.append(run)
+        else:
+            try:
+                end, output = order["fds"]
+                pid = self._nursery.start_cell(end, output, order["memory_limit"])
+            except OSError as error:
+                trouble = str(error)
         if pid:
-            run = (order["job"], order["fence"])
             one = CellProcess(pid, order["token"], run, order["memory_limit"], memory.rss(os.getpid()))
             child.cells[one.token] = one
             self._owners[pid] = (child, one)
@@ -67,24 +75,26 @@ class CellHouse:
         end_session(pid)  # what it has left behind
         child.cells.pop(one.token, None)
         death = Death.from_status(status, oom=oom and not one.because, because=one.because)
-        if death.code != 0 and not one.because:
-            child.ended_cells[one.run] = death
+        if death.code == 0 or one.because:
+            child.spared.append(one.run)
         child.tell({"t": "exited", "token": one.token, "death": asdict(death)})
         return True
 
     def orphaned(self, child: Child) -> frozenset[Held]:
         """The child is gone, and so are its cells; the runs that did not kill it."""
-        innocent = frozenset(one.run for one in child.cells.values())
+        innocent = frozenset(one.run for one in child.cells.values()) | frozenset(child.spared)
         for one in list(child.cells.values()):
             self._kill(one, "its worker is gone")
-        return innocent - child.ended_cells.keys()
+        return innocent
 
     def enforce_limits(self) -> None:
         """Kill cells that use too much."""
         if not self._owners or time.monotonic() < self._next_watch:
             return
-        self._next_watch = time.monotonic() + WATCH_SECONDS
+        began = time.monotonic()
         found = sessions()
+        # On a machine with very many processes it takes its time, which others wait for.
+        self._next_watch = time.monotonic() + max(WATCH_SECONDS, WATCH_SHARE * (time.monotonic() - began))
         for _, one in list(self._owners.values()):
             because = _excess(one, found.get(one.pid, Session()))
             if because and not one.because:
@@ -93,6 +103,12 @@ class CellHouse:
     def _kill(self, one: CellProcess, because: str) -> None:
         one.because = one.because or because
         end_session(one.pid)
+
+
+def close(order: Message) -> None:
+    """Release the descriptors of an order that is not carried out."""
+    for fd in order.get("fds", ()):
+        os.close(fd)
 
 
 def _excess(one: CellProcess, session: Session) -> str:

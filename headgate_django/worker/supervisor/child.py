@@ -6,14 +6,16 @@ import contextlib
 import random
 import secrets
 import time
+from collections import deque
 from dataclasses import dataclass, field
 
 from headgate_django.lifecycle.settle import Held
 from headgate_django.worker.channel import Channel, Closed, Message
-from headgate_django.worker.death import Death
 
 LIVED = 10.0
 """Seconds after which a process that dies has not died young."""
+
+REMEMBERED = 1_000
 
 FIRST_PAUSE = 0.25
 LONGEST_PAUSE = {True: 1.0, False: 30.0}
@@ -47,11 +49,15 @@ class Child:
     rss: int = 0
     because: str = ""
     """Why the supervisor killed it, if it did."""
+    farewell: bool = False
+    """Whether it has said that it ends in order."""
+    dead: bool = False
     blameless: bool = False
     """Whether no job of it is to blame for its end."""
     recycling: bool = False
     cells: dict[int, CellProcess] = field(default_factory=dict)
-    ended_cells: dict[Held, Death] = field(default_factory=dict)
+    spared: deque[Held] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
+    """The latest runs that are not to blame for its end, whether or not their own end is written by now."""
 
     @property
     def ready(self) -> bool:
@@ -59,9 +65,15 @@ class Child:
         return bool(self.ready_line)
 
     def tell(self, message: Message) -> None:
-        """Send an order; one that is gone will be reaped."""
+        """Send an order, without waiting for one that does not read; one that is gone will be reaped."""
         with contextlib.suppress(Closed):
-            self.channel.send(message)
+            self.channel.post(message)
+
+    def remind(self) -> None:
+        """Send what it had no room for."""
+        if self.channel.congested:
+            with contextlib.suppress(Closed):
+                self.channel.flush()
 
 
 @dataclass(eq=False)
@@ -74,6 +86,8 @@ class Slot:
     """Its process ended because there was nothing left to do, or was told not to come back."""
     young_deaths: int = 0
     never_ready: int = 0
+    quiet: bool = False
+    """Whether its process was told to admit nothing: then whoever replaces it must not, either."""
     _not_before: float = 0.0
 
     def worker_id(self, name: str) -> str:

@@ -52,9 +52,9 @@ class Inbox:
         return self._reader
 
     def take(self) -> list[signal.Signals]:
-        """The signals since the last call, in their order."""
+        """The signals since the last call, in their order; not those that only the project listens to."""
         try:
-            return [signal.Signals(number) for number in os.read(self._reader, 4096)]
+            return [signal.Signals(number) for number in os.read(self._reader, 4096) if number in self._replaced]
         except BlockingIOError:
             return []
 

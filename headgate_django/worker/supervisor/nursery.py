@@ -37,10 +37,12 @@ class Nursery:
         gc.collect()
         gc.freeze()
 
-    def start_child(self, worker_id: str) -> Child:
-        """A worker process. Raises OSError."""
+    def start_child(self, worker_id: str, *, quiet: bool) -> Child:
+        """A worker process, which admits nothing if it is to be quiet. Raises OSError."""
         ours, theirs = Channel.pair()
         orders = Orders(self._options.shutdown_timeout / 1000)
+        if quiet:
+            orders.quiet()
         control = Control(theirs, orders)
 
         def prepare() -> None:

@@ -7,21 +7,25 @@ import os
 import selectors
 import signal
 import time
+from collections import deque
 from collections.abc import Callable
+from functools import partial
+from math import inf
 
 from headgate_django.models.store import alias
 from headgate_django.worker import memory
-from headgate_django.worker.channel import Closed, Message
+from headgate_django.worker.channel import Closed, Garbled, Message
 from headgate_django.worker.death import Death
 from headgate_django.worker.options import WorkerOptions
 from headgate_django.worker.orders import DONE, RECYCLE
 from headgate_django.worker.process import load, ready_line
-from headgate_django.worker.supervisor.cellhouse import CellHouse
+from headgate_django.worker.supervisor.cellhouse import CellHouse, close
 from headgate_django.worker.supervisor.child import Child, Slot
 from headgate_django.worker.supervisor.health import Health
 from headgate_django.worker.supervisor.inbox import Inbox
 from headgate_django.worker.supervisor.nursery import Nursery
 from headgate_django.worker.supervisor.undertaker import Report
+from headgate_django.worker.supervisor.verdict import verdict
 
 logger = logging.getLogger("headgate_django.worker")
 
@@ -29,8 +33,7 @@ TICK_SECONDS = 0.5
 LAST_RESORT_SECONDS = 10.0
 """How much longer than the shutdown timeout a child may take before it is killed."""
 
-FROZEN_SECONDS = 60.0
-"""A child that has given no sign of life for so long, and longer than two leases, is killed."""
+FAULT_SECONDS = 0.1
 
 GIVE_UP_AFTER = 6
 """Processes in a row, in each slot, that ended before they were ready."""
@@ -49,6 +52,7 @@ class Supervisor:
         self._nursery = Nursery(options, inbox, self._close_in_child)
         self._cells = CellHouse(self._nursery)
         self._undertakers: set[int] = set()
+        self._orders: deque[tuple[Child, Message]] = deque()
         self._health = Health(options, self._selector)
         self._announced = False
         self._stop_by: float | None = None
@@ -64,22 +68,27 @@ class Supervisor:
         self._health.open()
         try:
             while not self._ended():
-                self._fill_slots()
-                for key, _ in self._selector.select(self._pause()):
-                    if key.data is not None:
-                        key.data()
-                for number in self._inbox.take():
-                    self._obey(number)
-                self._reap()
-                self._look_after()
+                for step in (self._fill_slots, self._listen, self._obey_signals, self._reap, self._look_after):
+                    self._guard(step)
         finally:
             self._health.close()
             self._selector.close()
         return 1 if self._failed else 0
 
+    def _guard(self, step: Callable[[], object]) -> None:
+        # Whatever goes wrong here must not leave the children without anybody who reports and replaces them.
+        try:
+            step()
+        except Exception:
+            logger.exception("a fault of the supervisor, which goes on")
+            time.sleep(FAULT_SECONDS)
+
     @property
     def _children(self) -> list[Child]:
         return [slot.child for slot in self._slots if slot.child is not None]
+
+    def _slot_of(self, child: Child) -> Slot:
+        return next(slot for slot in self._slots if slot.child is child)
 
     @property
     def _stopping(self) -> bool:
@@ -94,13 +103,23 @@ class Supervisor:
         waits = [slot.wait for slot in self._slots] if not self._stopping else []
         return min([self._cells.pause(TICK_SECONDS), *waits])
 
+    def _listen(self) -> None:
+        for key, _ in self._selector.select(self._pause()):
+            if key.data is not None:
+                self._guard(key.data)
+        self._work_off()
+
+    def _work_off(self) -> None:
+        while self._orders:
+            self._guard(partial(self._do, *self._orders.popleft()))
+
     # Children
 
     def _fill_slots(self) -> None:
         for slot in self._slots:
             if slot.due and not self._stopping and not self._failed:
                 try:
-                    child = self._nursery.start_child(slot.worker_id(self._options.name))
+                    child = self._nursery.start_child(slot.worker_id(self._options.name), quiet=slot.quiet)
                 except OSError as error:
                     logger.error("cannot start a process: %s", error)
                     slot.postpone()
@@ -110,14 +129,14 @@ class Supervisor:
 
     def _hear(self, child: Child) -> None:
         try:
-            messages = child.channel.receive_ready()
-        except Closed:
+            self._orders.extend((child, message) for message in child.channel.receive_ready())
+        except Closed as error:
             if child.channel.fileno() in self._selector.get_map():
                 self._selector.unregister(child.channel)
-            return  # it is ending; its death is noticed by reaping it
+            if isinstance(error, Garbled):
+                self._kill(child, "one of its jobs has written into our channel", blameless=False)
+            return  # else it is ending; its death is noticed by reaping it
         child.heard = time.monotonic()
-        for message in messages:
-            self._do(child, message)
 
     def _do(self, child: Child, message: Message) -> None:
         match message["t"]:
@@ -128,6 +147,10 @@ class Supervisor:
                 self._announce_once()
             case "pulse":
                 child.serving = message["serving"]
+                self._slot_of(child).quiet = message["quiet"]
+            case "bye":
+                child.farewell = True
+                self._slot_of(child).quiet = message["quiet"]
             case "spawn":
                 self._cells.start(child, message)
             case "kill":
@@ -166,13 +189,14 @@ class Supervisor:
 
     def _child_ended(self, slot: Slot, child: Child, status: int, oom: bool) -> None:
         death = Death.from_status(status, rss=child.rss, oom=oom, because=child.because)
+        child.dead = True
         self._drain(child)
         innocent = self._cells.orphaned(child)
         child.channel.close()
-        if death.code == DONE:
+        if child.farewell and death.code == DONE:
             slot.child, slot.done = None, True
             return None
-        if death.code == RECYCLE:
+        if child.farewell and death.code == RECYCLE:
             slot.replace_now()
             return None
         pause = slot.replace_after(child)
@@ -197,10 +221,15 @@ class Supervisor:
         # What it had said before it died still counts.
         if child.channel.fileno() in self._selector.get_map():
             self._hear(child)
+            self._work_off()
         if child.channel.fileno() in self._selector.get_map():
             self._selector.unregister(child.channel)
 
     # Orders from outside
+
+    def _obey_signals(self) -> None:
+        for number in self._inbox.take():
+            self._guard(partial(self._obey, number))
 
     def _obey(self, number: signal.Signals) -> None:
         if number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -211,6 +240,8 @@ class Supervisor:
                 self._kill(child, "SIGQUIT", blameless=True)
         elif number in (signal.SIGTSTP, signal.SIGUSR1):
             logger.info("quiet: nothing more is admitted")
+            for slot in self._slots:
+                slot.quiet = True
             self._tell_all("quiet")
         elif number == signal.SIGUSR2:
             self._tell_all("dump")
@@ -218,7 +249,8 @@ class Supervisor:
     def _stop(self, *, force: bool) -> None:
         self._forced = self._forced or force
         grace = 0.0 if force else self._options.shutdown_timeout / 1000
-        self._stop_by = time.monotonic() + grace + LAST_RESORT_SECONDS
+        # Asked again and again, it may be sooner, but never later.
+        self._stop_by = min(self._stop_by or inf, time.monotonic() + grace + LAST_RESORT_SECONDS)
         self._health.stopping()
         self._tell_all("stop now" if self._forced else "stop")
 
@@ -243,17 +275,14 @@ class Supervisor:
             for pid in self._undertakers:
                 os.kill(pid, signal.SIGKILL)  # the leases expire by themselves
         for child in self._children:
+            child.remind()
             self._look_at(child, now)
         self._health.beat(self._children, len(self._slots), stopping=self._stopping)
 
     def _look_at(self, child: Child, now: float) -> None:
         child.rss = memory.rss(child.pid) or child.rss
-        if self._stop_by is not None and now > self._stop_by:
-            self._kill(child, "did not stop in time", blameless=True)
-        elif not child.ready and now - child.started > self._options.start_timeout / 1000:
-            self._kill(child, "was not ready in time", blameless=True)
-        elif now - child.heard > max(FROZEN_SECONDS, 2 * self._options.lease / 1000):
-            self._kill(child, "gave no sign of life", blameless=False)
+        if doom := verdict(child, now, self._stop_by, self._options):
+            self._kill(child, doom[0], blameless=doom[1])
         elif 0 < self._options.max_memory < child.rss and not child.recycling:
             child.recycling = True
             child.tell({"t": "recycle", "because": f"{memory.megabytes(child.rss)} resident"})
@@ -267,3 +296,5 @@ class Supervisor:
         self._health.close_in_child()
         for child in self._children:
             child.channel.close()
+        for _, order in self._orders:
+            close(order)

@@ -1,0 +1,96 @@
+"""What must never stop the supervisor: what its children leave behind, say, or do not read."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+
+import pytest
+
+from headgate_django.core.states import State
+from headgate_django.models import Attempt, Job, Worker
+from tests.sample import hazards, jobs
+from tests.sample.models import Run
+from tests.support.processes import terminate, wait_until, worker
+
+pytestmark = [pytest.mark.process, pytest.mark.django_db(transaction=True)]
+
+
+def completed() -> int:
+    return Job.objects.filter(state=State.COMPLETED).count()
+
+
+def test_a_copy_of_a_dead_child_that_lives_on_does_not_hold_the_supervisor_up():
+    job = hazards.shares.enqueue("copy", 300)
+    with worker("--lease", "300") as process:
+        wait_until(lambda: Run.objects.filter(name="copy", pid__gt=0).exclude(job_id="").count() == 2, "forked")
+        [child] = process.children()
+        copy = Run.objects.filter(name="copy").exclude(pid=child).get().pid
+        try:
+            os.kill(child, signal.SIGKILL)
+            wait_until(lambda: Job.objects.filter(pk=job.pk, state=State.COMPLETED).exists(), "ran again")
+            assert terminate_with(copy, process) == 0, process.output
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(copy, signal.SIGKILL)
+
+    job.refresh_from_db()
+    assert (job.crash_attempt, job.interruptions) == (1, 0)
+
+
+def terminate_with(copy: int, process) -> int:
+    os.kill(copy, signal.SIGKILL)  # it holds the output open, whose end the tests wait for
+    return terminate(process)
+
+
+@pytest.mark.parametrize("code", [0, 75], ids=["as if done", "as if to be replaced"])
+def test_a_handler_that_exits_with_a_code_of_ours_is_a_crash_and_its_process_is_replaced(code):
+    job = hazards.shares.enqueue("_exit", code)
+    with worker("--lease", "300") as process:
+        wait_until(lambda: Job.objects.filter(pk=job.pk, state=State.COMPLETED).exists(), "ran again")
+        assert terminate(process) == 0, process.output
+
+    job.refresh_from_db()
+    assert job.crash_attempt == 1
+    assert f"exit code {code}" in Attempt.objects.get().message
+
+
+def test_a_frozen_child_that_reads_nothing_does_not_hold_the_supervisor_up():
+    with worker("--processes", "2", "--threads", "1", "--shutdown-timeout", "0", "--lease", "300") as process:
+        frozen, _ = process.children()
+        os.kill(frozen, signal.SIGSTOP)
+        for _ in range(1_500):  # each is one more order that it does not read
+            process.signal(signal.SIGUSR2)
+            time.sleep(0.0005)
+        job = jobs.alone.enqueue("nothing")
+        wait_until(lambda: Job.objects.filter(pk=job.pk, state=State.COMPLETED), "the other child goes on")
+        os.kill(frozen, signal.SIGCONT)
+        assert terminate(process) == 0, process.output
+
+
+def test_a_handler_that_writes_into_the_channel_costs_its_own_process_only():
+    job = hazards.shares.enqueue("scribbles")
+    with worker("--lease", "300") as process:
+        wait_until(lambda: Job.objects.filter(pk=job.pk, state=State.COMPLETED).exists(), "ran again")
+        assert terminate(process) == 0, process.output
+
+    assert "one of its jobs has written into our channel" in process.output
+    assert "Traceback" not in process.output
+
+
+def test_a_process_that_replaces_a_quiet_one_is_quiet():
+    with worker("--lease", "1") as process:
+        process.signal(signal.SIGUSR1)
+        wait_until(lambda: Worker.objects.filter(status="quiet").exists(), "quiet")
+        [child] = process.children()
+        os.kill(child, signal.SIGKILL)
+        job = jobs.ok.enqueue()
+        wait_until(
+            lambda: Worker.objects.filter(status="quiet").exclude(pid=child).exists(), "its successor is quiet"
+        )
+        assert terminate(process) == 0, process.output
+
+    job.refresh_from_db()
+    assert job.state == State.AVAILABLE

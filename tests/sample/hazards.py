@@ -1,0 +1,82 @@
+"""Handlers that do to a shared process what nobody should, each in its own way."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import resource
+import stat
+import time
+from typing import Any
+
+from headgate_django import Context, job
+from tests.sample.models import Run, record
+
+KEPT: list[Any] = []
+
+
+@job("sample:shares", backoff=lambda exception, attempt: 3600)
+def shares(what: str, value: Any = None, *, context: Context) -> None:
+    """Does one of many things in a process that it shares with others, on its first run only."""
+    record(context, what)
+    if context.crash_attempt == 0:
+        SHARES[what](value, context)
+
+
+def _leaves_a_copy(seconds: float, context: Context) -> None:
+    """Forks as multiprocessing does: the copy holds everything that this process had open."""
+    pid = os.fork()
+    if pid == 0:
+        time.sleep(seconds)
+        os._exit(0)
+    Run.objects.create(name="copy", job_id=context.job_id, pid=pid)
+    time.sleep(seconds)
+
+
+def _opens(count: int, context: Context) -> None:
+    """As a server does that serves many."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, count * 2), most))
+    KEPT.extend(os.open(os.devnull, os.O_RDONLY) for _ in range(count))
+
+
+def _opens_all(spare: int, context: Context) -> None:
+    """Leaves ``spare`` descriptors for others."""
+    while True:
+        try:
+            KEPT.append(os.open(os.devnull, os.O_RDONLY))
+        except OSError:
+            break
+    for _ in range(spare):
+        os.close(KEPT.pop())
+
+
+def _scribbles(value: Any, context: Context) -> None:
+    """As one who closes descriptors that are not his own, and then writes into what has taken their numbers."""
+    for fd in range(3, 32):
+        with contextlib.suppress(OSError):
+            if stat.S_ISSOCK(os.fstat(fd).st_mode):
+                os.write(fd, b"\xff" * 64)
+    time.sleep(60)
+
+
+SHARES = {
+    "_exit": lambda value, context: os._exit(value),
+    "copy": _leaves_a_copy,
+    "opens": _opens,
+    "opens all": _opens_all,
+    "scribbles": _scribbles,
+}
+
+
+@job("sample:hogs_loop", timeout=60)
+async def hogs_loop(seconds: float, *, context: Context) -> None:
+    """Blocks the event loop."""
+    await Run.objects.acreate(name="hogs", job_id=context.job_id, pid=os.getpid())
+    time.sleep(seconds)
+
+
+@job("sample:waits_async", timeout=1, backoff=lambda exception, attempt: 3600)
+async def waits_async(seconds: float) -> None:
+    await asyncio.sleep(seconds)
