@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,14 +15,36 @@ from tests.docs.walkthrough import Command, WriteFile, steps
 ROOT = Path(__file__).resolve().parents[2]
 TUTORIAL = ROOT / "docs" / "tutorial" / "first-jobs.md"
 
-# Typed by a newcomer, but not here: the environment of the tests is made already; the last two wait for a person.
+# Typed by a newcomer, but not here: the environment is made already, and the last three wait for a person.
 NOT_TYPED = {
     "python3 -m venv .venv",
     ". .venv/bin/activate",
     "python -m pip install path/to/the/checkout",
     "python manage.py createsuperuser",
     "python manage.py runserver",
+    "python manage.py headgate_worker --reload",
 }
+
+
+def run(line: str, folder: Path, environment: dict[str, str]) -> tuple[int, str]:
+    """Exit code and output of a typed line; nothing of it is left behind when it does not end."""
+    with subprocess.Popen(
+        line,
+        shell=True,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            output, _ = process.communicate(timeout=120)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    return process.returncode, output
 
 
 @pytest.fixture
@@ -45,20 +68,10 @@ def newcomer(tmp_path: Path):
             with (tmp_path / step.path).open("a" if step.add else "w") as file:
                 file.write(step.text)
             return ""
-        done = subprocess.run(
-            step.line,
-            shell=True,
-            cwd=tmp_path,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=120,
-        )
+        code, output = run(step.line, tmp_path, environment)
         must_fail = any("Error" in line for line in step.shown)
-        assert (done.returncode != 0) == must_fail, f"$ {step.line}\n{done.stdout}"
-        return done.stdout
+        assert (code != 0) == must_fail, f"$ {step.line}\n{output}"
+        return output
 
     return follow
 
