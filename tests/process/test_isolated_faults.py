@@ -1,0 +1,91 @@
+"""Jobs in processes of their own, when something goes wrong around them."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from headgate_django.core.states import Event, State
+from headgate_django.models import Attempt, Job
+from tests.sample import hazards, jobs
+from tests.sample.models import Run
+from tests.support.processes import terminate, wait_until, worker
+
+pytestmark = [pytest.mark.process, pytest.mark.django_db(transaction=True)]
+
+
+def is_completed(job: Job) -> bool:
+    return Job.objects.filter(pk=job.pk, state=State.COMPLETED).exists()
+
+
+def test_an_isolated_job_that_outlives_its_supervisor_is_acked_when_it_has_ended():
+    job = jobs.alone.enqueue("sleep", 1.0)
+    with worker("--shutdown-timeout", "4", "--lease", "300") as process:
+        wait_until(lambda: Run.objects.count() == 1, "entered")
+        [child] = process.children()
+        process.signal(signal.SIGKILL)
+        wait_until(lambda: not os.path.exists(f"/proc/{child}"), "the child has ended")
+
+    job.refresh_from_db()
+    assert (job.state, job.interruptions, job.crash_attempt) == (State.COMPLETED, 0, 0)
+
+
+def test_an_isolated_job_runs_in_a_process_with_more_than_a_thousand_open_files():
+    with worker("--lease", "300") as process:
+        opening = hazards.shares.enqueue("opens", 1_100)
+        wait_until(lambda: is_completed(opening), "the files are open")
+        job = jobs.alone.enqueue("nothing")
+        wait_until(lambda: Job.objects.filter(pk=job.pk, fence=1).exclude(state=State.RUNNING), "it has ended")
+        assert terminate(process) == 0, process.output
+
+    job.refresh_from_db()
+    assert (job.state, job.attempt) == (State.COMPLETED, 0)
+
+
+def test_a_process_without_descriptors_postpones_an_isolated_job_at_no_cost():
+    with worker("--lease", "300", "--threads", "1") as process:
+        greedy = hazards.shares.enqueue("opens all", 3)
+        wait_until(lambda: is_completed(greedy), "no descriptor is left")
+        job = jobs.alone.enqueue("nothing")
+        wait_until(lambda: Job.objects.filter(pk=job.pk, fence=1).exclude(state=State.RUNNING), "it has ended")
+        assert terminate(process) == 0, process.output
+
+    job.refresh_from_db()
+    assert (job.state, job.attempt, job.error_class) == (State.SCHEDULED, 0, "NoProcess")
+
+
+@pytest.mark.parametrize("forced", [False, True], ids=["drained", "forced"])
+def test_an_interrupted_isolated_job_is_dead_before_its_lease_is_given_back(forced):
+    job = jobs.stubborn_alone.using(timeout=300).enqueue()
+    with worker("--shutdown-timeout", "300" if forced else "0", "--lease", "300") as process:
+        wait_until(lambda: Run.objects.count() == 1, "entered")
+        cell = Run.objects.get().pid
+        process.signal(signal.SIGTERM)
+        if forced:
+            process.wait_for_line("stopping")
+            process.signal(signal.SIGTERM)
+        alive_when_given_back = []
+        while process.popen.poll() is None:
+            if not alive_when_given_back and Job.objects.filter(pk=job.pk, state=State.AVAILABLE).exists():
+                alive_when_given_back.append(os.path.exists(f"/proc/{cell}"))
+        assert process.wait() == 0, process.output
+
+    job.refresh_from_db()
+    assert (job.state, job.interruptions, job.crash_attempt) == (State.AVAILABLE, 1, 0)
+    assert alive_when_given_back == [False]
+    assert Attempt.objects.get().outcome == Event.INTERRUPT
+
+
+def test_an_isolated_job_that_crashes_while_the_worker_stops_is_a_crash():
+    job = jobs.alone.enqueue("sleep", 300)
+    with worker("--shutdown-timeout", "300", "--lease", "300") as process:
+        wait_until(lambda: Run.objects.count() == 1, "entered")
+        process.signal(signal.SIGTERM)
+        process.wait_for_line("stopping")
+        os.kill(Run.objects.get().pid, signal.SIGSEGV)
+        assert process.wait() == 0, process.output
+
+    job.refresh_from_db()
+    assert (job.state, job.interruptions, job.crash_attempt) == (State.RETRYABLE, 0, 1)
