@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import logging
 import sys
@@ -58,7 +59,8 @@ def serve(
     finally:
         if sweeper:
             sweeper.stop()
-        sys.stdout.flush()
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
 
 
 def serve_alone(options: WorkerOptions, announce: Callable[[str], None]) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -13,7 +15,7 @@ from headgate_django.core.states import State
 from headgate_django.models import Attempt, Job, Worker
 from tests.sample import hazards, jobs
 from tests.sample.models import Run
-from tests.support.processes import terminate, wait_until, worker
+from tests.support.processes import ROOT, environment, terminate, wait_until, worker
 
 pytestmark = [pytest.mark.process, pytest.mark.django_db(transaction=True)]
 
@@ -94,3 +96,20 @@ def test_a_process_that_replaces_a_quiet_one_is_quiet():
 
     job.refresh_from_db()
     assert job.state == State.AVAILABLE
+
+
+def test_a_worker_whose_output_nobody_reads_any_more_goes_on():
+    command = [sys.executable, "-m", "django", "headgate_worker", "--lease", "300"]
+    process = subprocess.Popen(
+        command, cwd=ROOT, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0
+    )
+    try:
+        assert b"starting" in process.stdout.readline()
+        process.stdout.close()
+        enqueued = [jobs.alone.enqueue("nothing"), jobs.ok.enqueue(), hazards.shares.enqueue("_exit", 9)]
+        wait_until(lambda: completed() == len(enqueued), "all completed")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.wait()

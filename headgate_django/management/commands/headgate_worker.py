@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import logging
 import os
 import sys
@@ -80,8 +81,9 @@ class Command(BaseCommand):
         return 0
 
     def _announce(self, line: str) -> None:
-        self.stdout.write(line)
-        self.stdout.flush()
+        with contextlib.suppress(OSError):  # whoever was to read it has gone; the jobs have not
+            self.stdout.write(line)
+            self.stdout.flush()
 
 
 def _log_to_stderr(verbosity: int) -> None:

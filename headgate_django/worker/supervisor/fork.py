@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
@@ -20,8 +21,7 @@ def fork(prepare: Callable[[], None], work: Callable[[], int]) -> int:
     ``prepare`` runs first in the child, while signals are held back: it replaces the parent's handlers and closes
     the parent's descriptors, so a signal that arrives in between is the child's.
     """
-    sys.stdout.flush()
-    sys.stderr.flush()
+    _flush()
     held_back = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:
         pid = os.fork()
@@ -35,14 +35,19 @@ def fork(prepare: Callable[[], None], work: Callable[[], int]) -> int:
 def _live(prepare: Callable[[], None], work: Callable[[], int], held_back: set[Any]) -> NoReturn:
     code = FAILED
     try:
-        prepare()
-        signal.pthread_sigmask(signal.SIG_SETMASK, held_back)
-        code = work()
-    except BaseException:
-        traceback.print_exc()
-    try:
+        try:
+            prepare()
+            signal.pthread_sigmask(signal.SIG_SETMASK, held_back)
+            code = work()
+        except BaseException:
+            traceback.print_exc()
         logging.shutdown()
-        sys.stdout.flush()
-        sys.stderr.flush()
+        _flush()
     finally:
-        os._exit(code)  # no way back, and no waiting for threads that a handler left behind
+        os._exit(code)  # no way back, also when nobody reads any more, and no waiting for threads of a handler
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):  # nobody reads it, or it is closed
+            stream.flush()
