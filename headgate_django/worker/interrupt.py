@@ -16,7 +16,8 @@ class Interruptible:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._thread: int | None = None
-        self._sent = False
+        self._asked = False
+        self._over = False
 
     @property
     def thread(self) -> int | None:
@@ -33,28 +34,35 @@ class Interruptible:
             finally:
                 self._leave()
         except Interrupted:
-            # Delivered while ours was the code that ran. It is sent once, so this cannot be cut short again.
+            # Asked for before it began, or delivered while ours was the code that ran. It is sent once, so this
+            # cannot be cut short again.
             self._leave()
         return outcome
 
     def interrupt(self) -> bool:
-        """Raise Interrupted in the thread; False when the call has ended or was interrupted before."""
+        """Raise Interrupted in the thread; False when the call has ended or was interrupted before.
+
+        A call that has not begun never will.
+        """
         with self._lock:
-            if self._thread is None or self._sent:
+            if self._over or self._asked:
                 return False
-            self._sent = True
-            _set_async_exception(self._thread, ctypes.py_object(Interrupted))
+            self._asked = True
+            if self._thread is not None:
+                _set_async_exception(self._thread, ctypes.py_object(Interrupted))
             return True
 
     def _enter(self) -> None:
         with self._lock:
+            if self._asked:
+                raise Interrupted
             self._thread = threading.get_ident()
 
     def _leave(self) -> None:
         with self._lock:
-            if self._sent and self._thread is not None:
+            if self._asked and self._thread is not None:
                 _set_async_exception(self._thread, None)  # sent, but not delivered: it must not hit the next job
-            self._thread = None
+            self._thread, self._over = None, True
 
 
 def _set_async_exception(thread: int, exception: ctypes.py_object[type[BaseException]] | None) -> None:

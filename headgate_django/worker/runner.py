@@ -18,7 +18,7 @@ from headgate_django.conf import config
 from headgate_django.core import codec
 from headgate_django.core.outcomes import NO_HANDLER, Claim, Failure, Outcome
 from headgate_django.core.states import Event
-from headgate_django.exceptions import TransactionLeft, Undecodable
+from headgate_django.exceptions import Interrupted, TransactionLeft, Undecodable
 from headgate_django.jobs import registry
 from headgate_django.jobs.context import Context
 from headgate_django.jobs.handler import CONTEXT, Handler
@@ -118,7 +118,10 @@ class _Attempt:
         self.ended(judge(handler, self.claim, self.context, error))
 
     def broke(self, error: BaseException) -> None:
-        """Something was raised outside the handler."""
+        """Something was raised outside the handler: by us, or because the run was to stop at that moment."""
+        handler = registry.find(self.claim.kind)
+        if handler and self.context.cancelled and isinstance(error, Interrupted | asyncio.CancelledError):
+            self.failed(handler, error)
         if self._outcome is None:
             logger.error("%s could not be judged", self.who, exc_info=error)
             self._outcome = Outcome(event=Event.RETRY, failure=describe(error))

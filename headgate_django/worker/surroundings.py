@@ -30,16 +30,18 @@ class Surroundings:
     @contextlib.contextmanager
     def shared(self, who: str) -> Iterator[None]:
         """While a handler runs. The last one to leave puts things back, and is named in the warning."""
-        with self._lock:
-            if not self._running:
-                self._remember()
-            self._running += 1
+        entered = False
         try:
+            with self._lock:
+                if not self._running:
+                    self._remember()
+                self._running += 1
+                entered = True  # with the line above: an interruption comes before both or after both
             yield
         finally:
             with self._lock:
-                self._running -= 1
-                if not self._running:
+                self._running -= entered
+                if entered and not self._running:
                     self._restore(who)
 
     def _remember(self) -> None:

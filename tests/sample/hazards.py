@@ -8,6 +8,7 @@ import os
 import resource
 import stat
 import time
+from pathlib import Path
 from typing import Any
 
 from headgate_django import Context, job
@@ -61,9 +62,17 @@ def _scribbles(value: Any, context: Context) -> None:
     time.sleep(60)
 
 
+def _fills(spare_mb: int, context: Context) -> None:
+    """Leaves room for data, but not for the stack of one more thread."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    limit = pages * resource.getpagesize() + spare_mb * 1024**2
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
 SHARES = {
     "_exit": lambda value, context: os._exit(value),
     "copy": _leaves_a_copy,
+    "fills": _fills,
     "opens": _opens,
     "opens all": _opens_all,
     "scribbles": _scribbles,
@@ -80,3 +89,15 @@ async def hogs_loop(seconds: float, *, context: Context) -> None:
 @job("sample:waits_async", timeout=1, backoff=lambda exception, attempt: 3600)
 async def waits_async(seconds: float) -> None:
     await asyncio.sleep(seconds)
+
+
+@job("sample:upcasts", schema_version=2, timeout=1, backoff=lambda exception, attempt: 3600)
+def upcasts() -> None:
+    """Its upcaster takes longer than the job may."""
+
+
+@upcasts.upcaster(1)
+def _(arguments: dict[str, Any]) -> dict[str, Any]:
+    for _ in range(6_000):
+        time.sleep(0.01)
+    return arguments

@@ -26,7 +26,10 @@ def serve(channel: Channel, output: int, memory_limit: int, using: str) -> None:
     """Run the one job that comes through the channel, and answer with its outcome."""
     _own_output(output)
     _limit_memory(memory_limit)
-    claim = wire.unpack_claim(channel.receive()["claim"])
+    try:
+        claim = wire.unpack_claim(channel.receive()["claim"])
+    except Closed:  # it was not wanted any more when it was there
+        return
     context = Context(claim, report=lambda kind, value: channel.send({"t": kind, "value": value}))
     handler = registry.find(claim.kind)
     if handler is not None and handler.is_async:
@@ -73,6 +76,8 @@ class _AsyncJob:
         async def main() -> Outcome:
             self._loop = asyncio.get_running_loop()
             self._task = asyncio.ensure_future(runner.arun(claim, self.context))
+            if self.context.cancelled:
+                self._task.cancel()
             return await self._task
 
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from headgate_django.core.outcomes import Outcome
 from headgate_django.core.states import Event
 from headgate_django.worker import hygiene, runner
 from headgate_django.worker.failure import describe
+from headgate_django.worker.overtime import cut_short
 from headgate_django.worker.run import Results, Run
 
 logger = logging.getLogger("headgate_django.worker")
@@ -83,8 +85,12 @@ class LoopExecutor:
     async def _execute(self, run: Run) -> None:
         try:
             # A task of its own, so that cancelling the handler never cancels the bookkeeping around it.
-            self._tasks[run] = asyncio.ensure_future(_run(run))
-            outcome = await self._tasks[run]
+            self._tasks[run] = task = asyncio.ensure_future(_run(run))
+            if run.context.cancelled:  # while the loop was busy; there was no task to cancel then
+                task.cancel()
+            outcome = await task
+        except asyncio.CancelledError:  # before the handler was called
+            outcome = cut_short(run.claim, run.context)
         except BaseException as error:
             logger.exception("job %s could not be run", run.claim.id)
             outcome = Outcome(event=Event.RETRY, failure=describe(error))
@@ -99,7 +105,8 @@ async def _run(run: Run) -> Outcome:
         try:
             return await runner.arun(run.claim, run.context)
         finally:
-            await sync_to_async(hygiene.close_all)()
+            with contextlib.suppress(asyncio.CancelledError):  # too late: it has ended
+                await sync_to_async(hygiene.close_all)()
 
 
 def _stack(awaited: Any) -> Iterator[str]:
