@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import select
 import signal
 import subprocess
-import sys
-import sysconfig
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
-from pathlib import Path
 
-from django.apps import apps
 from django.utils.autoreload import get_child_arguments, iter_all_python_module_files
 
+from headgate_django.exceptions import ConfigurationError
 from headgate_django.worker.supervisor.inbox import Inbox
+from headgate_django.worker.supervisor.sources import snapshot
 
 logger = logging.getLogger("headgate_django.worker")
 
@@ -27,10 +23,10 @@ RELOADED = "HEADGATE_RELOADED"
 
 LOOK_SECONDS = 1.0
 
-URGES = ((0.0, signal.SIGTERM), (1.0, signal.SIGTERM), (16.0, signal.SIGQUIT))
+URGES = ((0.0, "SIGTERM"), (1.0, "SIGTERM"), (16.0, "SIGQUIT"))
 """After so many seconds: finish; give back what still runs, which costs it nothing; end at once."""
 
-STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+STOPPING = {"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"}
 
 
 class Reloader:
@@ -42,12 +38,14 @@ class Reloader:
     def __init__(self, inbox: Inbox) -> None:
         self._inbox = inbox
         self._worker: subprocess.Popen[bytes] | None = None
-        self._urges: deque[tuple[float, signal.Signals]] = deque()
+        self._urges: deque[tuple[float, str]] = deque()
         self._restarting = False
         self._stopping = False
 
     def run(self) -> int:
-        """Until a signal asks to stop; the worker's exit code."""
+        """Until a signal asks to stop; the worker's exit code. Raises ConfigurationError where it cannot work."""
+        if not hasattr(os, "fork"):
+            raise ConfigurationError("--reload needs a system with POSIX signals and fork")
         modules = frozenset(iter_all_python_module_files())  # once: what we import later is no change
         seen = snapshot(modules)
         self._start()
@@ -76,12 +74,12 @@ class Reloader:
         logger.info("a Python file has changed: the worker starts afresh")
         if not self._restarting:
             now = time.monotonic()
-            self._urges.extend((now + wait, number) for wait, number in URGES)
+            self._urges.extend((now + wait, name) for wait, name in URGES)
         self._restarting = True
 
     def _urge(self) -> None:
         while self._urges and time.monotonic() >= self._urges[0][0]:
-            self._send(self._urges.popleft()[1])
+            self._send(signal.Signals[self._urges.popleft()[1]])
 
     def _reap(self) -> int:
         """The exit code of a worker that has ended since the last call; else 0."""
@@ -94,9 +92,9 @@ class Reloader:
         return code
 
     def _pass_on(self, number: signal.Signals) -> None:
-        if number == signal.SIGCHLD:
+        if number.name == "SIGCHLD":
             return
-        if number in STOPPING:
+        if number.name in STOPPING:
             self._stopping = True
             self._restarting = False
             self._urges.clear()
@@ -105,31 +103,3 @@ class Reloader:
     def _send(self, number: signal.Signals) -> None:
         if self._worker is not None and self._worker.poll() is None:
             self._worker.send_signal(number)
-
-
-def snapshot(modules: Iterable[Path]) -> dict[Path, int]:
-    """When each of these files was changed, and every other Python file that the worker may import as its own."""
-    found = {}
-    for path in {*modules, *_own_files()}:
-        with contextlib.suppress(OSError):  # saved by an editor that puts a new file in its place
-            found[path] = path.stat().st_mtime_ns
-    return found
-
-
-def _own_files() -> Iterator[Path]:
-    """The modules and packages in the places of ``sys.path`` that hold no libraries, and the installed apps."""
-    folders = {Path(app.path).resolve() for app in apps.get_app_configs()}
-    for root in {Path(path).resolve() for path in sys.path}:
-        if root.is_dir() and not _is_library(root):
-            yield from root.glob("*.py")
-            folders |= {marker.parent for marker in root.glob("*/__init__.py")}
-    for folder in folders:
-        if not _is_library(folder):
-            for parent, _, names in os.walk(folder):
-                yield from (Path(parent, name) for name in names if name.endswith(".py"))
-
-
-def _is_library(folder: Path) -> bool:
-    paths = sysconfig.get_paths()
-    libraries = [Path(paths[name]).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")]
-    return any(folder.is_relative_to(library) for library in libraries) or "site-packages" in folder.parts
