@@ -8,7 +8,8 @@ import traceback
 from collections.abc import Callable, Mapping
 from types import FrameType
 
-from headgate_django.core.outcomes import Claim, Outcome
+from headgate_django.core.outcomes import Claim, Failure, Outcome
+from headgate_django.core.states import Event
 from headgate_django.worker.cells import Cells
 from headgate_django.worker.executors.isolated import IsolatedExecutor
 from headgate_django.worker.executors.loop import LoopExecutor
@@ -16,6 +17,8 @@ from headgate_django.worker.executors.threads import ThreadExecutor, perform_her
 from headgate_django.worker.run import Place, Results, Run, place_of
 
 logger = logging.getLogger("headgate_django.worker")
+
+NO_THREAD_DELAY_MS = 5_000
 
 
 class Flight:
@@ -50,7 +53,11 @@ class Flight:
         """Run the claim's handler."""
         run = Run(claim, place_of(claim, cells=self._isolated is not None))
         self.running.add(run)
-        (self._loop if run.place is Place.LOOP else self._threads).submit(run)
+        try:
+            (self._loop if run.place is Place.LOOP else self._threads).submit(run)
+        except RuntimeError as error:  # no thread can be started
+            failure = Failure(error_class="NoThread", message=str(error), group="no-thread")
+            self.results.put(run, Outcome(event=Event.SNOOZE, delay_ms=NO_THREAD_DELAY_MS, failure=failure))
 
     def collect(self) -> list[tuple[Run, Outcome]]:
         """What has finished since the last call. A stuck run that came back only frees its slot."""

@@ -33,8 +33,9 @@ class LoopExecutor:
         self._closing = False
 
     def submit(self, run: Run) -> None:
-        """Start the handler on the loop, which is started on first use."""
-        asyncio.run_coroutine_threadsafe(self._execute(run), self._ensure_loop())
+        """Start the handler on the loop, which is started on first use. Raises RuntimeError when it cannot be."""
+        loop = self._ensure_loop()
+        asyncio.run_coroutine_threadsafe(self._execute(run), loop)
 
     def cancel(self, run: Run) -> None:
         """Raise CancelledError inside the handler."""
@@ -62,11 +63,14 @@ class LoopExecutor:
 
     def _ensure_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
-            self._loop = asyncio.new_event_loop()
-            self._thread = threading.Thread(
-                target=self._work, args=(self._loop,), name="headgate-loop", daemon=True
-            )
-            self._thread.start()
+            loop = asyncio.new_event_loop()
+            thread = threading.Thread(target=self._work, args=(loop,), name="headgate-loop", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:
+                loop.close()
+                raise
+            self._loop, self._thread = loop, thread
         return self._loop
 
     def _work(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -30,16 +30,20 @@ class ThreadExecutor:
         self._perform = perform
         self._inbox: queue.SimpleQueue[Run | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
-        self._idle = threading.Semaphore(0)
+        self._lock = threading.Lock()
+        self._unfinished = 0
+        self._said = False
 
     def submit(self, run: Run) -> None:
-        """Run on a free thread. The caller never submits more than ``size`` at a time."""
-        if not self._idle.acquire(blocking=False) and len(self._threads) < self._size:
-            thread = threading.Thread(
-                target=self._work, name=f"headgate-handler-{len(self._threads)}", daemon=True
-            )
-            self._threads.append(thread)
-            thread.start()
+        """Run on a free thread. The caller never submits more than ``size`` at a time.
+
+        Where no more threads can be started it waits for one of those that there are. Raises RuntimeError when
+        there is none.
+        """
+        if self._unfinished >= len(self._threads) < self._size:
+            self._start_thread()
+        with self._lock:
+            self._unfinished += 1
         self._inbox.put(run)
 
     def close(self, timeout: float) -> bool:
@@ -51,11 +55,27 @@ class ThreadExecutor:
             thread.join(max(0.0, end - time.monotonic()))
         return not any(thread.is_alive() for thread in self._threads)
 
+    def _start_thread(self) -> None:
+        name = f"headgate-handler-{len(self._threads)}"
+        thread = threading.Thread(target=self._work, name=name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            if not self._threads:
+                raise
+            if not self._said:
+                self._said = True
+                logger.error("cannot start a thread: %s; jobs wait for the others", error)
+        else:
+            self._threads.append(thread)
+
     def _work(self) -> None:
         try:
             while (run := self._inbox.get()) is not None:
-                self._results.put(run, self._execute(run))
-                self._idle.release()
+                outcome = self._execute(run)
+                with self._lock:
+                    self._unfinished -= 1
+                self._results.put(run, outcome)
         finally:
             hygiene.close_all()
 
