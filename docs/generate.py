@@ -16,7 +16,8 @@ def pages() -> dict[Path, str]:
     """Every generated page, by path."""
     from docs.pages.commands import commands
     from docs.pages.lifecycle import lifecycle
-    from docs.pages.options import job_options, settings, worker
+    from docs.pages.options import job_options, settings
+    from docs.pages.worker import worker
 
     return {
         REFERENCE / "lifecycle.md": lifecycle(),

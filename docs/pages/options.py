@@ -1,4 +1,4 @@
-"""The reference pages of everything that can be set: job options, settings, worker options."""
+"""The reference pages of what can be set in code: job options and settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from types import ModuleType
 from docs.pages.markdown import page, table
 from headgate_django import conf, job
 from headgate_django.jobs import options as declared_options
-from headgate_django.worker.options import OPTIONS as WORKER_OPTIONS
 
 DECORATOR_ONLY = {
     "kind": ("text", "`module:function`", "Name of the job in the database. Give one: a rename of the function "
@@ -117,51 +116,6 @@ def _default_setting(name: str) -> str:
     if conf._PARSERS[name.upper()] is conf._duration:
         return str(timedelta(milliseconds=value)).removesuffix(", 0:00:00")
     return f"`{value!r}`" if value not in ("", {}) else "empty"
-
-
-def worker() -> str:
-    """docs/reference/worker.md."""
-    rows = [
-        (
-            f"`{option.flag}`" + (f", `--no-{option.flag[2:]}`" if option.is_switch else ""),
-            f"`{option.variable}`",
-            f"`{str(option.default).lower() if option.is_switch else option.default}`"
-            if option.default != ""
-            else "",
-            option.help,
-        )
-        for option in WORKER_OPTIONS
-    ]
-    return page(
-        "Worker",
-        "headgate_django/worker/options.py",
-        "`python manage.py headgate_worker` runs jobs until it is asked to stop. It writes one line that contains "
-        "`ready` when it begins to admit.",
-        table(("Option", "Variable", "Default", "Meaning"), rows),
-        'In settings the same options are keys of `HEADGATE["WORKER"]`: `--shutdown-timeout` is '
-        '`HEADGATE["WORKER"]["SHUTDOWN_TIMEOUT"]`. A flag beats the variable, which beats the setting, which '
-        "beats the default.",
-        "## Signals",
-        table(
-            ("Signal", "Effect"),
-            (
-                ("`SIGTERM`, `SIGINT`", "Admits no more, lets running jobs finish for `--shutdown-timeout`, then "
-                 "gives their leases back (an interruption, which costs them nothing) and exits."),
-                ("a second one", "Gives running jobs back at once."),
-            ),
-        ),
-        "## Exit codes",
-        table(
-            ("Code", "Meaning"),
-            (
-                ("0", "Stopped as asked, or nothing left to do (`--burst`, `--max-jobs`)."),
-                ("1", "An option, a setting or a jobs module is wrong; the message names it."),
-                ("2", "There is no such flag."),
-            ),
-        ),
-        "A killed worker needs no cleaning up: its jobs are taken back by the others when their leases have "
-        "expired.",
-    )  # fmt: skip
 
 
 def _attributes(module: ModuleType, name: str) -> Iterator[Attribute]:
