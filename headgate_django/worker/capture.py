@@ -48,6 +48,8 @@ class Capture:
     @property
     def text(self) -> str:
         """Everything, or the beginning and the end and how many bytes are missing between them."""
+        if not self._size:
+            return ""
         with self._lock:
             head, tail = bytes(self._head), bytes(self._tail[-self._tail_limit :]) if self._tail_limit else b""
             left_out = self._size - len(head) - len(tail)

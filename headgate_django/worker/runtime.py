@@ -31,8 +31,9 @@ logger = logging.getLogger("headgate_django.worker")
 
 LONGEST_BLIND_WAIT = 1.0
 
-FLUSH_SECONDS = 0.01
-"""Longest time that a finished run waits for others to be acked with."""
+FLUSH_SECONDS = 0.002
+"""Longest time that a finished run waits for others to be acked with. Long enough for a batch of the shortest jobs;
+short enough that its slot is not missed by longer ones."""
 
 INTERRUPT_GRACE_SECONDS = 1.0
 """How long handlers have to notice a shutdown before their leases are given back."""
@@ -85,7 +86,8 @@ class Runtime:
         try:
             while not self._finished():
                 self._note_orders()
-                self._collect()
+                if self._flight.landed or self._until_flush <= 0:
+                    self._collect()
                 self._keep_alive()
                 self._enforce_limits()
                 self._trouble.guard("write progress", lambda: self._progress.write(self._flight.running))
@@ -202,12 +204,16 @@ class Runtime:
         if heard.look:
             self._pace.beat_now()
 
+    @property
+    def _until_flush(self) -> float:
+        return self._flight.results.oldest + FLUSH_SECONDS - time.monotonic()
+
     def _until_next_step(self) -> float:
         steps = [self._pace.until_next_beat, self._overtime.until_next_step(self._flight.running)]
         if self._free() > 0:
             steps.append(self._pace.until_next_poll)
         if len(self._flight.results):
-            steps.append(self._flight.results.oldest + FLUSH_SECONDS - time.monotonic())
+            steps.append(self._until_flush)
         if self._flight.running:
             steps.append(self._progress.until_next)
         steps.append(self._orders.remaining)
