@@ -1,6 +1,9 @@
-"""Settings of the benchmarks: DATABASE_URL, else a PostgreSQL from the dev extra."""
+"""Settings of the benchmarks: the SQLite file in BENCHMARK_SQLITE, else a PostgreSQL from the dev extra."""
+
+import os
 
 from tests.support import postgres
+from tests.support.census import name_connections
 
 SECRET_KEY = "only-for-benchmarks"
 USE_TZ = True
@@ -10,4 +13,14 @@ INSTALLED_APPS = [
     "headgate_django",
     "benchmarks.noop",
 ]
-DATABASES = {"default": postgres.database()}
+if file := os.environ.get("BENCHMARK_SQLITE"):
+    DATABASES = {
+        "default": {
+            "ENGINE": "django.db.backends.sqlite3",
+            "NAME": file,
+            "OPTIONS": {"timeout": 20, "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL"},
+        }
+    }
+else:
+    DATABASES = {"default": postgres.database()}
+name_connections()
