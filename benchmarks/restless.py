@@ -1,8 +1,8 @@
 """A real worker that polls an empty queue without a pause worth mentioning, for soaks.
 
 It is ``headgate_worker`` with all of its processes and threads, but for one number: the longest pause between two
-polls is 1 ms, where the command line allows no less than 50. So hours of idleness pass in minutes. Each poll is the
-whole turn of the runtime's loop: wait, listen, ask the gate, look at the timers.
+polls is 1 ms, where the command line allows no less than 50. So hours of idleness pass in minutes. Each poll is a
+whole turn of the loop of the runtime: wait, listen, ask the gate, look at the timers.
 
     python -m benchmarks.restless --threads 4
 """

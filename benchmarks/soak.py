@@ -1,7 +1,7 @@
 """Does anything grow? A day of a worker in miniature: very many jobs, then very many polls of an empty queue.
 
 A real worker drains no-op jobs that are fed to it, then idles (see ``benchmarks.restless`` for how a poll takes
-milliseconds instead of seconds). Meanwhile the resident memory of its processes and the number of their connections
+milliseconds instead of seconds). Meanwhile the memory of its processes and the number of their connections
 are looked at. Growth is the slope over all looks after the first quarter of a phase, the warm-up.
 
     python -m benchmarks.soak                # SQLite, in a temporary file
@@ -14,7 +14,6 @@ import argparse
 import os
 import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
