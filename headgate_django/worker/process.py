@@ -6,7 +6,7 @@ import contextlib
 import faulthandler
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from django.conf import settings
 from django.db import connections
@@ -63,11 +63,18 @@ def serve(
             sys.stdout.flush()
 
 
-def serve_alone(options: WorkerOptions, announce: Callable[[str], None]) -> bool:
-    """A worker without a supervisor, in this process: for a debugger, and where a process cannot fork."""
+def serve_alone(
+    options: WorkerOptions, announce: Callable[[str], None], heard: Callable[[], Iterable[int]] = tuple
+) -> bool:
+    """A worker without a supervisor, in this process: for a debugger, and where a process cannot fork.
+
+    ``heard`` gives the signals that came before this worker could listen itself.
+    """
     orders = Orders(options.shutdown_timeout / 1000)
     signals = Signals(orders, supervised=False)
     signals.install()
+    for number in heard():
+        signals.repeat(number)
     try:
         load()
         return serve(options, options.name, orders, None, announce)

@@ -22,17 +22,7 @@ class Signals:
         """Listen."""
         if threading.current_thread() is not threading.main_thread():
             return
-        actions: dict[str, Any] = {
-            "SIGTERM": self._stop,
-            "SIGINT": self._stop,
-            "SIGTSTP": self._quiet,
-            "SIGUSR1": self._quiet,
-            "SIGUSR2": self._dump,
-        }
-        if self._supervised:  # the supervisor hears them too, and decides
-            # Not SIG_IGN: programs that a job starts would inherit it.
-            actions |= dict.fromkeys(("SIGHUP", "SIGQUIT"), lambda number, frame: None)
-        for name, action in actions.items():
+        for name, action in self._actions().items():
             number = getattr(signal, name, None)
             if number is not None:
                 self._replaced[number] = signal.signal(number, action)
@@ -41,6 +31,25 @@ class Signals:
         """Give the signals back: a worker may have run inside another program, such as a test."""
         while self._replaced:
             signal.signal(*self._replaced.popitem())
+
+    def repeat(self, number: int) -> None:
+        """Act upon a signal that came before."""
+        if number in self._replaced:
+            signal.raise_signal(number)
+
+    def _actions(self) -> dict[str, Any]:
+        actions: dict[str, Any] = {
+            "SIGTERM": self._stop,
+            "SIGINT": self._stop,
+            "SIGBREAK": self._stop,
+            "SIGTSTP": self._quiet,
+            "SIGUSR1": self._quiet,
+            "SIGUSR2": self._dump,
+        }
+        if self._supervised:  # the supervisor hears them too, and decides
+            # Not SIG_IGN: programs that a job starts would inherit it.
+            actions |= dict.fromkeys(("SIGHUP", "SIGQUIT"), lambda number, frame: None)
+        return actions
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         # The supervisor gets the same signal and passes it on: twice is not twice as urgent here.

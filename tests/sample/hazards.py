@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import resource
 import stat
 import time
 from pathlib import Path
@@ -37,6 +36,8 @@ def _leaves_a_copy(seconds: float, context: Context) -> None:
 
 def _opens(count: int, context: Context) -> None:
     """As a server does that serves many."""
+    import resource
+
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, count * 2), most))
     KEPT.extend(os.open(os.devnull, os.O_RDONLY) for _ in range(count))
@@ -64,6 +65,8 @@ def _scribbles(value: Any, context: Context) -> None:
 
 def _fills(spare_mb: int, context: Context) -> None:
     """Leaves room for data, but not for the stack of one more thread."""
+    import resource
+
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     limit = pages * resource.getpagesize() + spare_mb * 1024**2
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

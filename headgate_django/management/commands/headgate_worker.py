@@ -34,6 +34,12 @@ class Command(BaseCommand):
 
     help = "Runs jobs: asks the gate what may run now, runs it, and reports how it ended."
     requires_system_checks = ()
+    is_program = False
+    """Whether the interpreter ends with the command."""
+
+    def run_from_argv(self, argv: list[str]) -> None:
+        self.is_program = True
+        super().run_from_argv(argv)
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
         return super().create_parser(prog_name, subcommand, epilog=EPILOG, **kwargs)
@@ -56,7 +62,10 @@ class Command(BaseCommand):
         except ConfigurationError as error:
             raise CommandError(str(error)) from error
         finally:
-            inbox.uninstall()
+            if self.is_program:
+                inbox.retire()
+            else:
+                inbox.uninstall()
         if code:
             sys.exit(code)
 
@@ -73,8 +82,7 @@ class Command(BaseCommand):
     def _serve_alone(self, inbox: Inbox, options: WorkerOptions) -> int:
         if options.processes:
             self._announce("this platform cannot fork: one process, no supervisor, no isolation")
-        inbox.uninstall()
-        if not serve_alone(options, self._announce):
+        if not serve_alone(options, self._announce, inbox.take):
             # A handler is still running although its lease was given back: nothing of it may go on.
             sys.stderr.flush()
             os._exit(0)

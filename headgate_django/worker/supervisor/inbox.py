@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -12,13 +13,15 @@ NAMES = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGTSTP", "SIGUSR1", "SIGUSR
 
 
 class Inbox:
-    """A pipe that signals are written to. Nothing is lost before the first look."""
+    """A list of signals, and a pipe that wakes whoever waits. Nothing is lost before the first look."""
 
     def __init__(self) -> None:
-        self._reader, self._writer = os.pipe()
-        self._ends = [self._reader, self._writer]
-        for end in self._ends:
-            os.set_blocking(end, False)
+        self._noted: list[int] = []
+        self._ends: list[int] = []
+        if hasattr(os, "fork"):  # elsewhere nobody waits
+            self._ends = list(os.pipe())
+            for end in self._ends:
+                os.set_blocking(end, False)
         self._replaced: dict[int, Any] = {}
         self._wakeup_fd = -1
 
@@ -26,19 +29,25 @@ class Inbox:
         """Listen. Off the main thread, or where a signal does not exist, nothing is installed."""
         if threading.current_thread() is not threading.main_thread():
             return
-        self._wakeup_fd = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
+        if self._ends:
+            self._wakeup_fd = signal.set_wakeup_fd(self._ends[1], warn_on_full_buffer=False)
         for name in NAMES:
             number = getattr(signal, name, None)
             if number is not None:
-                self._replaced[number] = signal.signal(number, _note)
+                self._replaced[number] = signal.signal(number, self._note)
 
     def uninstall(self) -> None:
         """Give the signals back. Once; a second call does nothing."""
-        if self._replaced:
+        if self._replaced and self._ends:
             signal.set_wakeup_fd(self._wakeup_fd)
         while self._replaced:
             signal.signal(*self._replaced.popitem())
         self._close()
+
+    def retire(self) -> None:
+        """At the end of the program: whoever goes on asking it to end must not change how it ends."""
+        for number in self._replaced:
+            signal.signal(number, signal.SIG_IGN)
 
     def forget(self) -> None:
         """In a forked child: signals do what they do in a fresh process, and no way leads to the parent's pipe."""
@@ -49,19 +58,19 @@ class Inbox:
 
     def fileno(self) -> int:
         """For select."""
-        return self._reader
+        return self._ends[0]
 
     def take(self) -> list[signal.Signals]:
-        """The signals since the last call, in their order; not those that only the project listens to."""
-        try:
-            return [signal.Signals(number) for number in os.read(self._reader, 4096) if number in self._replaced]
-        except BlockingIOError:
-            return []
+        """The signals since the last call, in their order."""
+        if self._ends:
+            with contextlib.suppress(BlockingIOError):
+                os.read(self._ends[0], 65_536)
+        noted, self._noted = self._noted, []
+        return [signal.Signals(number) for number in noted]
 
     def _close(self) -> None:
         while self._ends:
             os.close(self._ends.pop())
 
-
-def _note(number: int, frame: FrameType | None) -> None:
-    """The interpreter has written the number into the pipe already."""
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self._noted.append(number)
