@@ -6,14 +6,13 @@ import contextlib
 import json
 import logging
 import selectors
-import socket
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from headgate_django.exceptions import ConfigurationError
 from headgate_django.worker.options import WorkerOptions
 from headgate_django.worker.supervisor.child import Child
+from headgate_django.worker.supervisor.port import Port
 from headgate_django.worker.supervisor.systemd import Systemd
 
 logger = logging.getLogger("headgate_django.worker")
@@ -21,8 +20,6 @@ logger = logging.getLogger("headgate_django.worker")
 SILENT_SECONDS = 30.0
 """A child that has given no sign of life for so long is not alive."""
 
-PATIENCE_SECONDS = 5.0
-MAX_CALLERS = 16
 STATUS = {True: "200 OK", False: "503 Service Unavailable"}
 
 
@@ -32,9 +29,7 @@ class Health:
     def __init__(self, options: WorkerOptions, selector: selectors.BaseSelector) -> None:
         self._file = Path(options.health_file) if options.health_file else None
         self._address = options.health_port
-        self._selector = selector
-        self._listener: socket.socket | None = None
-        self._callers: dict[socket.socket, float] = {}
+        self._port = Port(selector, self._response)
         self._systemd = Systemd()
         self._facts: dict[str, object] = {"live": True, "ready": False, "started": False}
 
@@ -42,14 +37,7 @@ class Health:
         """Listen, if a port was given. Raises ConfigurationError when it cannot be had."""
         if not self._address:
             return
-        host, _, port = self._address.rpartition(":")
-        try:
-            self._listener = socket.create_server((host.strip("[]"), int(port)), backlog=MAX_CALLERS)
-        except OSError as error:
-            raise ConfigurationError(f"--health-port {self._address}: {error}") from error
-        self._listener.setblocking(False)
-        self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
-        logger.info("health at http://%s:%d/live, /ready and /started", *self._listener.getsockname()[:2])
+        logger.info("health at http://%s/live, /ready and /started", self._port.open(self._address))
 
     def started(self) -> None:
         """Every process serves."""
@@ -78,9 +66,7 @@ class Health:
             if self._file is not None:
                 with contextlib.suppress(OSError):
                     self._file.write_text(json.dumps(self._facts) + "\n")
-        for caller, since in list(self._callers.items()):
-            if now - since > PATIENCE_SECONDS:
-                self._hang_up(caller)
+        self._port.tidy()
 
     def close(self) -> None:
         """Answer no more. A file left behind would look alive to a probe that only asks whether it exists."""
@@ -91,40 +77,10 @@ class Health:
 
     def close_in_child(self) -> None:
         """Release what a forked child has inherited."""
-        for one in (self._listener, *self._callers):
-            if one is not None:
-                one.close()
+        self._port.close()
         self._systemd.close()
 
-    def _accept(self) -> None:
-        assert self._listener is not None
-        with contextlib.suppress(OSError):
-            caller, _ = self._listener.accept()
-            caller.setblocking(False)
-            if len(self._callers) >= MAX_CALLERS:
-                caller.close()
-                return
-            self._callers[caller] = time.monotonic()
-            self._selector.register(caller, selectors.EVENT_READ, lambda: self._answer(caller))
-
-    def _answer(self, caller: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            words = caller.recv(2048).decode("latin-1").split()
-            caller.sendall(self._response(words[1] if len(words) > 1 else "").encode())
-        self._hang_up(caller)
-
-    def _response(self, path: str) -> str:
+    def _response(self, path: str) -> tuple[str, str]:
         name = path.split("?")[0].strip("/") or "live"
         known = name in ("live", "ready", "started")
-        status = STATUS[bool(self._facts[name])] if known else "404 Not Found"
-        body = json.dumps(self._facts) + "\n"
-        return (
-            f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nCache-Control: no-store\r\n"
-            f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n{body}"
-        )
-
-    def _hang_up(self, caller: socket.socket) -> None:
-        with contextlib.suppress(KeyError, ValueError):
-            self._selector.unregister(caller)
-        self._callers.pop(caller, None)
-        caller.close()
+        return STATUS[bool(self._facts[name])] if known else "404 Not Found", json.dumps(self._facts) + "\n"
