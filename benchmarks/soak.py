@@ -89,7 +89,7 @@ def watch(name: str, pids: list[int], target: int, done: Callable[[], int]) -> P
     while not phase.looks or phase.looks[-1].done < target:
         time.sleep(0.1)
         now = done() - start
-        if phase.looks and now < phase.looks[-1].done + target / SHOWN / 10:
+        if phase.looks and now < min(target, phase.looks[-1].done + target / SHOWN / 10):
             if time.monotonic() - news > MAX_SILENCE:
                 sys.exit(f"no {name} for {MAX_SILENCE:.0f} s")
             continue

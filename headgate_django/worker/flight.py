@@ -33,6 +33,7 @@ class Flight:
         self._isolated = IsolatedExecutor(cells) if cells else None
         self._threads = ThreadExecutor(size, self.results, self._perform)
         self._loop = LoopExecutor(self.results, using)
+        self._on_loop = 0
 
     @property
     def free(self) -> int:
@@ -53,6 +54,10 @@ class Flight:
         """Run the claim's handler."""
         run = Run(claim, place_of(claim, cells=self._isolated is not None))
         self.running.add(run)
+        if run.place is Place.LOOP:
+            # Each of these has a connection of its own, and an idle thread may keep one: no more than the slots.
+            self._on_loop += 1
+            self._threads.shrink(self._size - self._on_loop)
         try:
             (self._loop if run.place is Place.LOOP else self._threads).submit(run)
         except RuntimeError as error:  # no thread can be started
@@ -65,6 +70,7 @@ class Flight:
         for run, _ in finished:
             self.running.discard(run)
             self.stuck.discard(run)
+            self._on_loop -= run.place is Place.LOOP
         return finished
 
     def abandon(self, run: Run) -> None:

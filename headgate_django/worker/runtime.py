@@ -32,8 +32,8 @@ logger = logging.getLogger("headgate_django.worker")
 LONGEST_BLIND_WAIT = 1.0
 
 FLUSH_SECONDS = 0.002
-"""Longest time that a finished run waits for others to be acked with. Long enough for a batch of the shortest jobs;
-short enough that its slot is not missed by longer ones."""
+"""Longest time that a finished run waits for others to be acked with: enough for a batch of the shortest jobs, too
+little for longer ones to miss the slot."""
 
 INTERRUPT_GRACE_SECONDS = 1.0
 """How long handlers have to notice a shutdown before their leases are given back."""

@@ -185,6 +185,14 @@ def once(name: str, seconds: float, context: Context) -> None:
     Run.objects.filter(pk=run.pk).update(finished=True)
 
 
+@job("sample:once_async")
+async def once_async(name: str, seconds: float, *, context: Context) -> None:
+    """The same on the event loop: its connection is open for as long as it lasts."""
+    run = await Run.objects.acreate(name=name, job_id=context.job_id, pid=os.getpid())
+    await asyncio.sleep(seconds)
+    await Run.objects.filter(pk=run.pk).aupdate(finished=True)
+
+
 def _wake_late(context: Context) -> None:
     number = context.crash_attempt + 1
     word = {1: "first", 2: "second"}[number]

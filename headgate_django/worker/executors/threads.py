@@ -18,11 +18,14 @@ from headgate_django.worker.run import Results, Run
 
 logger = logging.getLogger("headgate_django.worker")
 
+END_SECONDS = 0.1
+"""How long an idle thread is waited for; its connection may be to a server that does not answer."""
+
 Perform = Callable[[Run], Outcome]
 
 
 class ThreadExecutor:
-    """A fixed number of daemon threads, started on demand. ``perform`` runs one job where it is called."""
+    """Up to ``size`` daemon threads, started on demand. ``perform`` runs one job where it is called."""
 
     def __init__(self, size: int, results: Results, perform: Perform) -> None:
         self._size = size
@@ -30,6 +33,8 @@ class ThreadExecutor:
         self._perform = perform
         self._inbox: queue.SimpleQueue[Run | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
+        self._count = 0  # of threads that were not told to end
+        self._ended = threading.Semaphore(0)
         self._lock = threading.Lock()
         self._unfinished = 0
         self._said = False
@@ -40,11 +45,18 @@ class ThreadExecutor:
         Where no more threads can be started it waits for one of those that there are. Raises RuntimeError when
         there is none.
         """
-        if self._unfinished >= len(self._threads) < self._size:
+        if self._unfinished >= self._count < self._size:
             self._start_thread()
         with self._lock:
             self._unfinished += 1
         self._inbox.put(run)
+
+    def shrink(self, size: int) -> None:
+        """Let idle threads end until no more than ``size`` are left. Waits until their connections are closed."""
+        while self._count > max(size, self._unfinished):
+            self._count -= 1
+            self._inbox.put(None)
+            self._ended.acquire(timeout=END_SECONDS)
 
     def close(self, timeout: float) -> bool:
         """Let idle threads end; whether all of them did within ``timeout`` seconds."""
@@ -56,18 +68,19 @@ class ThreadExecutor:
         return not any(thread.is_alive() for thread in self._threads)
 
     def _start_thread(self) -> None:
-        name = f"headgate-handler-{len(self._threads)}"
+        name = f"headgate-handler-{self._count}"
         thread = threading.Thread(target=self._work, name=name, daemon=True)
         try:
             thread.start()
         except RuntimeError as error:
-            if not self._threads:
+            if not self._count:
                 raise
             if not self._said:
                 self._said = True
                 logger.error("cannot start a thread: %s; jobs wait for the others", error)
         else:
-            self._threads.append(thread)
+            self._threads = [*(each for each in self._threads if each.is_alive()), thread]
+            self._count += 1
 
     def _work(self) -> None:
         try:
@@ -78,6 +91,7 @@ class ThreadExecutor:
                 self._results.put(run, outcome)
         finally:
             hygiene.close_all()
+            self._ended.release()
 
     def _execute(self, run: Run) -> Outcome:
         try:
