@@ -6,9 +6,11 @@ import os
 import signal
 
 import pytest
+from django.db import transaction
 
 from headgate_django.core.states import Event, State
 from headgate_django.models import Attempt, Job
+from headgate_django.models.store import fetch, take_write_lock
 from tests.sample import hazards, jobs
 from tests.sample.models import Run
 from tests.support.processes import terminate, wait_until, worker
@@ -89,3 +91,27 @@ def test_an_isolated_job_that_crashes_while_the_worker_stops_is_a_crash():
 
     job.refresh_from_db()
     assert (job.state, job.interruptions, job.crash_attempt) == (State.RETRYABLE, 0, 1)
+
+
+def test_an_isolated_job_that_has_ended_is_not_blamed_when_its_worker_dies_before_it_could_say_so(vendor):
+    job = jobs.alone.enqueue("sleep", 0.5)
+    with worker("--lease", "300", "--no-duties") as process:
+        wait_until(lambda: Run.objects.count() == 1, "entered")
+        [child] = process.children()
+        with transaction.atomic():  # the end of the run cannot be written
+            take_write_lock("default")
+            Job.objects.select_for_update().get(pk=job.pk)
+            wait_until(lambda: process.cells() == [], "it has ended")
+            os.kill(child, signal.SIGKILL)
+            wait_until(lambda: child not in process.children(), "the worker is dead")
+            if vendor == "postgresql":  # the server may not know yet that nobody waits for what it does
+                fetch(
+                    "default",
+                    "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
+                    " WHERE datname = current_database() AND wait_event_type = 'Lock'",
+                )
+        wait_until(lambda: is_completed(job), "completed by another run")
+        assert terminate(process) == 0, process.output
+
+    job.refresh_from_db()
+    assert (job.crash_attempt, job.interruptions) == (0, 1)
