@@ -91,10 +91,11 @@ def lose_worker(
             guilty = [claim for claim in claims if is_crash and (claim.id, claim.fence) not in innocent]
             held = lose_leases([(claim, lost) for claim in guilty], now_ms=now_ms, using=using)
             spared = [claim for claim in claims if claim not in guilty]
-            settling.write([(claim, settle(claim, given_back, jitter=0.0)) for claim in spared], using=using)
+            spare = [(claim, settle(claim, given_back, jitter=0.0)) for claim in spared]
+            returned = settling.write(spare, using=using)
             Worker.objects.using(using).filter(id=worker_id).delete()
             notify_after_commit({claim.queue for claim in claims}, using)
-            return len(held), len(spared)
+            return len(held), len(returned)
 
     return retrying_locked(using, work)
 

@@ -26,10 +26,11 @@ class Session:
 def sessions() -> dict[int, Session]:
     """Every session of this machine, by its leader's pid. Empty where the kernel does not list them."""
     found: dict[int, Session] = {}
-    for pid, leader, rss in _processes():
-        session = found.setdefault(leader, Session())
-        session.pids.append(pid)
-        session.rss += rss
+    with contextlib.suppress(OSError):  # no descriptor is left to look with
+        for pid, leader, rss in _processes():
+            session = found.setdefault(leader, Session())
+            session.pids.append(pid)
+            session.rss += rss
     return found
 
 
@@ -53,14 +54,14 @@ def _processes() -> Iterator[tuple[int, int, int]]:
     if not PROC.exists():
         return
     page = os.sysconf("SC_PAGE_SIZE")
-    for entry in os.scandir(PROC):
-        if not entry.name.isdigit():
+    for name in os.listdir(PROC):
+        if not name.isdigit():
             continue
         with contextlib.suppress(OSError, ValueError, IndexError):
             # The name of the program, in brackets, may hold anything: the numbers begin behind the last bracket.
-            fields = Path(entry.path, "stat").read_text().rpartition(")")[2].split()
-            if fields[0] != "Z":
-                yield int(entry.name), int(fields[3]), int(fields[21]) * page
+            fields = Path(PROC, name, "stat").read_bytes().rpartition(b")")[2].split()
+            if fields[0] != b"Z":
+                yield int(name), int(fields[3]), int(fields[21]) * page
 
 
 def _signal(pid: int, number: int) -> None:
