@@ -18,7 +18,7 @@ __all__ = ["CHANNEL", "Heard", "Listener", "notify_after_commit", "notify_worker
 MIN_INTERVAL = 0.05
 MAX_REMEMBERED = 1_000
 LOCK_MS = 2_000
-"""How long a worker's own statements wait for a lock, where its session is its own."""
+"""How long a worker's own statements wait for a lock, at most, where its session is its own."""
 
 _last_sent: dict[tuple[str, str], float] = {}
 _lock = threading.Lock()
@@ -62,8 +62,9 @@ class Listener:
     ``poll``. SQLite: a look at the file's data version, which changes when another connection commits.
     """
 
-    def __init__(self, using: str, worker_id: str) -> None:
+    def __init__(self, using: str, worker_id: str, lock_ms: int = LOCK_MS) -> None:
         self._using = using
+        self._lock_ms = min(lock_ms, LOCK_MS)
         self._channels = (CHANNEL, channel_of(worker_id))
         self._known: Any = None  # the driver's connection whose mode is settled
         self._work = self._look = False
@@ -86,7 +87,7 @@ class Listener:
             for channel in self._channels:
                 execute(self._using, f"LISTEN {channel}")
             # Nobody who has locked a row may keep this thread from all its leases.
-            execute(self._using, f"SET lock_timeout = {LOCK_MS}")
+            execute(self._using, f"SET lock_timeout = {self._lock_ms}")
         self._known = connection.connection
         self._work = self._look = True  # whatever was missed while nobody listened
 

@@ -13,7 +13,7 @@ from headgate_django.core.outcomes import Claim, Failure, Outcome
 from headgate_django.core.states import Event
 from headgate_django.lifecycle.ack import ack
 from headgate_django.lifecycle.reclaim import report_lost
-from headgate_django.lifecycle.settle import locked_by_others
+from headgate_django.lifecycle.settle import Held, locked_by_others
 from headgate_django.models.store import is_connection_trouble, is_locked_out
 from headgate_django.worker.run import Run
 from headgate_django.worker.trouble import Trouble
@@ -22,6 +22,9 @@ logger = logging.getLogger("headgate_django.worker")
 
 LAST_TRIES = 5
 """How often the last outcomes are written while the database is in trouble; then the leases expire."""
+
+PARKED_SECONDS = 1.0
+"""How often it is looked whether a job that somebody had locked is free."""
 
 UNSTORABLE = Failure(error_class="Unstorable", message="the error text could not be stored", group="unstorable")
 
@@ -32,6 +35,8 @@ class Acks:
     def __init__(self, using: str) -> None:
         self._using = using
         self._waiting: list[tuple[Run, Outcome]] = []
+        self._parked: set[Held] = set()
+        self._next_look = 0.0
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -50,15 +55,24 @@ class Acks:
         """Write everything; True. Raises a database error, and keeps what is not written."""
         if not self._waiting:
             return True
+        if self._parked and time.monotonic() >= self._next_look:
+            self._park()
         try:
-            self._write(self._waiting)
+            self._write(self._movable())
         except DatabaseError as error:
             if not is_locked_out(error):
                 raise
-            # Somebody has locked a job that ran here: the others must not wait for it.
-            locked = locked_by_others([run.claim for run, _ in self._waiting], self._using)
-            self._write([one for one in self._waiting if (one[0].claim.id, one[0].claim.fence) not in locked])
+            self._park()
+            self._write(self._movable())
         return True
+
+    def _park(self) -> None:
+        # Somebody has locked jobs that ran here: the others must not wait for them, now or at the next flush.
+        self._parked = locked_by_others([run.claim for run, _ in self._waiting], self._using)
+        self._next_look = time.monotonic() + PARKED_SECONDS
+
+    def _movable(self) -> list[tuple[Run, Outcome]]:
+        return [one for one in self._waiting if (one[0].claim.id, one[0].claim.fence) not in self._parked]
 
     def _write(self, results: Sequence[tuple[Run, Outcome]]) -> None:
         ended = [one for one in results if one[1].event is not Event.LOSE_LEASE]

@@ -56,7 +56,7 @@ class Runtime:
         self._options = options
         self._orders = orders
         self._using = using
-        self._wakeup = Wakeup(Listener(using, worker_id))
+        self._wakeup = Wakeup(Listener(using, worker_id, lock_ms=options.lease // 15))
         orders.on_wake(self._wakeup.set)
         self._gate = Gate(
             worker_id, queues=options.queues, lease_ms=options.lease, using=using, sticky=options.name

@@ -23,8 +23,8 @@ def test_a_locked_running_job_holds_up_neither_the_acks_nor_the_renewals_of_the_
     if vendor == "sqlite":
         pytest.skip("SQLite locks no rows")
     locked = jobs.once.enqueue("locked", 0.5)
-    long = jobs.once.enqueue("long", 15.0)
-    with worker("--lease", "6") as process:
+    jobs.once.enqueue("long", 8.0)
+    with worker("--lease", "4") as process:
         wait_until(lambda: Run.objects.count() == 2, "both entered")
         with held(lambda: Job.objects.select_for_update().get(pk=locked.pk)):
             wait_until(lambda: Run.objects.filter(name="locked", finished=True).exists(), "its handler has ended")
@@ -33,6 +33,5 @@ def test_a_locked_running_job_holds_up_neither_the_acks_nor_the_renewals_of_the_
         wait_until(lambda: completed() == 22, "all completed")
         assert terminate(process) == 0, process.output
 
-    for job in (locked, long):
-        job.refresh_from_db()
-        assert (job.state, job.fence, job.crash_attempt) == (State.COMPLETED, 1, 0)
+    # Whoever locks a running job for longer than its lease may cost that one a second run, but no other.
+    assert set(Job.objects.exclude(pk=locked.pk).values_list("fence", "crash_attempt")) == {(1, 0)}

@@ -19,7 +19,7 @@ from tests.support.processes import worker
 
 pytestmark = [pytest.mark.process, pytest.mark.django_db(transaction=True)]
 
-MOMENTS = int(os.environ.get("HEADGATE_TEST_MOMENTS", "8"))
+MOMENTS = int(os.environ.get("HEADGATE_TEST_MOMENTS", "5"))
 """40 for the full measure."""
 
 

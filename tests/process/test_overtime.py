@@ -57,8 +57,8 @@ def test_a_handler_that_ignores_its_timeout_is_fenced_off_and_its_process_recycl
     "handler", [jobs.slow, jobs.slow_async, jobs.sleeps_alone], ids=["thread", "loop", "cell"]
 )
 def test_a_deadline_that_passes_while_the_job_runs_archives_it(handler):
-    job = handler.using(timeout=60, deadline=1.5).enqueue()
     with worker() as process:
+        job = handler.using(timeout=60, deadline=2).enqueue()
         wait_until(lambda: Job.objects.filter(pk=job.pk, state=State.ARCHIVED).exists(), "archived")
         assert terminate(process) == 0
 

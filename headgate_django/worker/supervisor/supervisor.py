@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import selectors
@@ -21,6 +22,7 @@ from headgate_django.worker.orders import DONE, RECYCLE
 from headgate_django.worker.process import load, ready_line
 from headgate_django.worker.supervisor.cellhouse import CellHouse, close
 from headgate_django.worker.supervisor.child import Child, Slot
+from headgate_django.worker.supervisor.funerals import Funerals
 from headgate_django.worker.supervisor.health import Health
 from headgate_django.worker.supervisor.inbox import Inbox
 from headgate_django.worker.supervisor.nursery import Nursery
@@ -51,7 +53,7 @@ class Supervisor:
         self._slots = [Slot(number) for number in range(1, options.processes + 1)]
         self._nursery = Nursery(options, inbox, self._close_in_child)
         self._cells = CellHouse(self._nursery)
-        self._undertakers: set[int] = set()
+        self._funerals = Funerals(self._nursery)
         self._orders: deque[tuple[Child, Message]] = deque()
         self._health = Health(options, self._selector)
         self._announced = False
@@ -95,12 +97,12 @@ class Supervisor:
         return self._stop_by is not None
 
     def _ended(self) -> bool:
-        if self._children or self._undertakers or len(self._cells):
+        if self._children or len(self._funerals) or len(self._cells):
             return False
         return self._stopping or self._failed or all(slot.done for slot in self._slots)
 
     def _pause(self) -> float:
-        waits = [slot.wait for slot in self._slots] if not self._stopping else []
+        waits = [slot.wait for slot in self._slots] if not (self._stopping or self._funerals.awaited) else []
         return min([self._cells.pause(TICK_SECONDS), *waits])
 
     def _listen(self) -> None:
@@ -117,7 +119,7 @@ class Supervisor:
 
     def _fill_slots(self) -> None:
         for slot in self._slots:
-            if slot.due and not self._stopping and not self._failed:
+            if slot.due and not (self._stopping or self._failed or self._funerals.awaited):
                 try:
                     child = self._nursery.start_child(slot.worker_id(self._options.name), quiet=slot.quiet)
                 except OSError as error:
@@ -177,10 +179,7 @@ class Supervisor:
             self._bury(pid, status, oom)
 
     def _bury(self, pid: int, status: int, oom: bool) -> None:
-        if pid in self._undertakers:
-            self._undertakers.discard(pid)
-            return
-        if self._cells.ended(pid, status, oom):
+        if self._funerals.ended(pid) or self._cells.ended(pid, status, oom):
             return
         for slot in self._slots:
             if slot.child is not None and slot.child.pid == pid:
@@ -195,21 +194,19 @@ class Supervisor:
         child.channel.close()
         if child.farewell and death.code == DONE:
             slot.child, slot.done = None, True
-            return None
+            return
         if child.farewell and death.code == RECYCLE:
             slot.replace_now()
-            return None
+            return
         pause = slot.replace_after(child)
         when = "" if self._stopping else f"; replaced in {pause:.1f} s" if pause else "; replaced now"
         state = "" if child.ready else " before it was ready"
         logger.error("process %d (%s) died%s: %s%s", child.pid, child.worker_id, state, death, when)
         if not child.ready:
-            return self._consider_giving_up()  # it has claimed nothing
-        report = Report(child.worker_id, death.failure("worker process"), innocent, is_crash=not child.blameless)
-        try:
-            self._undertakers.add(self._nursery.start_undertaker(report))
-        except OSError as error:
-            logger.error("cannot report the death: %s; its leases expire by themselves", error)
+            self._consider_giving_up()  # it has claimed nothing
+            return
+        cause = death.failure("worker process")
+        self._funerals.hold(Report(child.worker_id, cause, innocent, is_crash=not child.blameless))
 
     def _consider_giving_up(self) -> None:
         if all(each.never_ready >= GIVE_UP_AFTER for each in self._slots):
@@ -268,12 +265,12 @@ class Supervisor:
                 child.heard = now
         self._last_tick = now
         self._cells.enforce_limits()
+        self._funerals.look_again()
         if now < self._next_look:
             return
         self._next_look = now + TICK_SECONDS
         if self._stop_by is not None and now > self._stop_by:
-            for pid in self._undertakers:
-                os.kill(pid, signal.SIGKILL)  # the leases expire by themselves
+            self._funerals.give_up()
         for child in self._children:
             child.remind()
             self._look_at(child, now)
@@ -289,7 +286,8 @@ class Supervisor:
 
     def _kill(self, child: Child, because: str, *, blameless: bool) -> None:
         child.because, child.blameless = because, blameless
-        os.kill(child.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child.pid, signal.SIGKILL)
 
     def _close_in_child(self) -> None:
         self._selector.close()

@@ -21,9 +21,6 @@ from headgate_django.worker.trouble import Trouble
 
 logger = logging.getLogger("headgate_django.worker")
 
-SECOND_LOOK_SECONDS = 1.0
-"""A statement that the dead process had sent may be carried out after its death."""
-
 
 @dataclass(frozen=True)
 class Report:
@@ -36,7 +33,7 @@ class Report:
 
 
 def bury(report: Report, options: WorkerOptions) -> int:
-    """Take the leases back, give its duties up, and look once more; an exit code.
+    """Take the leases back and give its duties up; an exit code.
 
     While the database is in trouble it tries again for as long as a lease lasts: then they expire by themselves.
     """
@@ -44,9 +41,7 @@ def bury(report: Report, options: WorkerOptions) -> int:
     trouble = Trouble(using)
     end = time.monotonic() + options.lease / 1000
     try:
-        for pause in (0.0, SECOND_LOOK_SECONDS):
-            time.sleep(pause)
-            trouble.insist("report a dead process", lambda: _report(report, using), lambda: time.monotonic() > end)
+        trouble.insist("report a dead process", lambda: _report(report, using), lambda: time.monotonic() > end)
     finally:
         connections.close_all()
     return 0
