@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import stat
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -72,12 +73,19 @@ def _fills(spare_mb: int, context: Context) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
+def _orphans(count: int, context: Context) -> None:
+    """Starts programs whose parents end before they do."""
+    for _ in range(count):
+        subprocess.run(["sh", "-c", "sleep 0.3 & exit 0"], check=True)
+
+
 SHARES = {
     "_exit": lambda value, context: os._exit(value),
     "copy": _leaves_a_copy,
     "fills": _fills,
     "opens": _opens,
     "opens all": _opens_all,
+    "orphans": _orphans,
     "scribbles": _scribbles,
 }
 
