@@ -33,8 +33,7 @@ def in_one_transaction(
 ) -> Outcome:
     """Do the work and ack its success, or roll both back. Raises what the work raises.
 
-    The outcome is marked as acked when there is nothing left to write: it was written, or the lease was lost and
-    nothing may be.
+    The outcome is marked as acked when nothing is left to write: it was written, or the lease was lost.
     """
     using = using or alias()
     step = _Step()

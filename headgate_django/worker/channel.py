@@ -5,23 +5,18 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import struct
 import threading
 from array import array
 from collections import deque
 from collections.abc import Iterable
-from typing import Any
 
-import msgpack
+from headgate_django.worker import frames
+from headgate_django.worker.frames import Message as Message
 
-Message = dict[str, Any]
-
-_HEADER = struct.Struct("!I")
 _CHUNK = 65_536
 _FD = array("i").itemsize
 _ROOM = 4 * _FD + 64
 """For a few descriptors, and what the kernel says about them."""
-_LONGEST = 64 * 1024**2
 
 
 class Closed(Exception):
@@ -67,7 +62,7 @@ class Channel:
         # One call: an exception that is raised in this thread from outside never leaves half a message behind.
         try:
             with self._lock:
-                self._socket.sendall(_frame(message))
+                self._socket.sendall(frames.pack(message))
         except OSError as error:
             raise Closed from error
 
@@ -77,9 +72,9 @@ class Channel:
         What the other side has no room for is kept, in order, until the next ``post`` or ``flush``. Not together
         with ``send`` on the same end.
         """
-        data = _frame({**message, "fds": len(fds)} if fds else message)
+        data = frames.pack({**message, "fds": len(fds)} if fds else message)
         with self._lock:
-            self._unsent.append((data, tuple(os.dup(fd) for fd in fds)))
+            self._unsent.append((memoryview(data), tuple(os.dup(fd) for fd in fds)))
         self.flush()
 
     def flush(self) -> None:
@@ -156,35 +151,14 @@ class Channel:
         self._fds.extend(fds)
 
     def _next(self) -> Message | None:
-        if len(self._buffer) < _HEADER.size:
-            return None
-        (length,) = _HEADER.unpack_from(self._buffer)
-        end = _HEADER.size + length
-        if length > _LONGEST:
-            raise Garbled
-        if len(self._buffer) < end:
-            return None
-        message = _read(bytes(self._buffer[_HEADER.size : end]))
-        del self._buffer[:end]
-        if "fds" in message:
+        try:
+            message = frames.take(self._buffer)
+        except ValueError as error:  # msgpack's own are among them
+            raise Garbled from error
+        if message is not None and "fds" in message:
             # The kernel drops those for which this process has no room.
             message["fds"] = [self._fds.popleft() for _ in range(min(message["fds"], len(self._fds)))]
         return message
-
-
-def _frame(message: Message) -> memoryview:
-    body = msgpack.packb(message)
-    return memoryview(_HEADER.pack(len(body)) + body)
-
-
-def _read(body: bytes) -> Message:
-    try:
-        message = msgpack.unpackb(body, strict_map_key=False)
-    except ValueError as error:  # its own errors are among them
-        raise Garbled from error
-    if not isinstance(message, dict) or not isinstance(message.get("t"), str):
-        raise Garbled
-    return message
 
 
 def _close(fds: Iterable[int]) -> None:
