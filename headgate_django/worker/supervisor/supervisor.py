@@ -21,11 +21,12 @@ from headgate_django.worker.options import WorkerOptions
 from headgate_django.worker.orders import DONE, RECYCLE
 from headgate_django.worker.process import load, ready_line
 from headgate_django.worker.supervisor.cellhouse import CellHouse, close
-from headgate_django.worker.supervisor.child import Child, Slot
+from headgate_django.worker.supervisor.child import Child
 from headgate_django.worker.supervisor.funerals import Funerals
 from headgate_django.worker.supervisor.health import Health
 from headgate_django.worker.supervisor.inbox import Inbox
 from headgate_django.worker.supervisor.nursery import Nursery
+from headgate_django.worker.supervisor.slot import Slot
 from headgate_django.worker.supervisor.undertaker import Report
 from headgate_django.worker.supervisor.verdict import verdict
 
