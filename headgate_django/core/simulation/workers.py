@@ -9,7 +9,7 @@ from random import Random
 from headgate_django.core.allocation import Ledger
 from headgate_django.core.walk import Cursor
 
-FLUSH_MS = 10
+FLUSH_MS = 2
 """Longest time that a finished run waits for others to be acked with; its slot is free after that."""
 
 FIRST_PAUSE_MS, LONGEST_PAUSE_MS, JITTER = 50, 2_000, 0.2
