@@ -24,3 +24,12 @@ if file := os.environ.get("BENCHMARK_SQLITE"):
 else:
     DATABASES = {"default": postgres.database()}
 name_connections()
+if os.environ.get("BENCHMARK_LOG_STATEMENTS"):
+    DEBUG = True
+    LOGGING = {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {"plain": {"format": "statement %(message)s"}},
+        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "plain"}},
+        "loggers": {"django.db.backends": {"handlers": ["stderr"], "level": "DEBUG"}},
+    }

@@ -78,12 +78,16 @@ class Acks:
         ended = [one for one in results if one[1].event is not Event.LOSE_LEASE]
         for claim in self._ack([(run.claim, outcome) for run, outcome in ended]):
             logger.warning("job %s: its lease was lost before the run ended; the outcome is dropped", claim.id)
-        self._waiting = [one for one in self._waiting if one not in ended]
+        self._forget(ended)
         crashed = [one for one in results if one[1].event is Event.LOSE_LEASE]
         report_lost([(run.claim, outcome) for run, outcome in crashed], using=self._using)
-        self._waiting = [one for one in self._waiting if one not in crashed]
+        self._forget(crashed)
         for run, outcome in crashed:
             logger.warning("job %s: %s", run.claim.id, outcome.failure.message if outcome.failure else "crashed")
+
+    def _forget(self, written: Sequence[tuple[Run, Outcome]]) -> None:
+        runs = {run for run, _ in written}
+        self._waiting = [one for one in self._waiting if one[0] not in runs]
 
     def insist(self, trouble: Trouble) -> None:
         """The last flush: a few tries."""

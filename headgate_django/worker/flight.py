@@ -15,6 +15,7 @@ from headgate_django.worker.executors.isolated import IsolatedExecutor
 from headgate_django.worker.executors.loop import LoopExecutor
 from headgate_django.worker.executors.threads import ThreadExecutor, perform_here
 from headgate_django.worker.run import Place, Results, Run, place_of
+from headgate_django.worker.surroundings import surroundings
 
 logger = logging.getLogger("headgate_django.worker")
 
@@ -54,6 +55,9 @@ class Flight:
         """Run the claim's handler."""
         run = Run(claim, place_of(claim, cells=self._isolated is not None))
         self.running.add(run)
+        if run.place is not Place.CELL:
+            # Held for the whole flight: to look at them once for a batch costs a tenth of once for each job.
+            surroundings.enter()
         if run.place is Place.LOOP:
             # Each of these has a connection of its own, and an idle thread may keep one: no more than the slots.
             self._on_loop += 1
@@ -71,6 +75,8 @@ class Flight:
             self.running.discard(run)
             self.stuck.discard(run)
             self._on_loop -= run.place is Place.LOOP
+            if run.place is not Place.CELL:
+                surroundings.leave(f"job {run.claim.id} ({run.claim.kind})")
         return finished
 
     def abandon(self, run: Run) -> None:

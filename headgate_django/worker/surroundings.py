@@ -30,19 +30,25 @@ class Surroundings:
     @contextlib.contextmanager
     def shared(self, who: str) -> Iterator[None]:
         """While a handler runs. The last one to leave puts things back, and is named in the warning."""
-        entered = False
+        self.enter()
         try:
-            with self._lock:
-                if not self._running:
-                    self._remember()
-                self._running += 1
-                entered = True  # with the line above: an interruption comes before both or after both
             yield
         finally:
-            with self._lock:
-                self._running -= entered
-                if entered and not self._running:
-                    self._restore(who)
+            self.leave(who)
+
+    def enter(self) -> None:
+        """From now on handlers may run, until as many have left."""
+        with self._lock:
+            if not self._running:
+                self._remember()
+            self._running += 1
+
+    def leave(self, who: str) -> None:
+        """One has ended."""
+        with self._lock:
+            self._running -= 1
+            if not self._running:
+                self._restore(who)
 
     def _remember(self) -> None:
         self._folder = _folder()
