@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from docs.pages.markdown import page, table
 from headgate_django.worker.options import OPTIONS, Option
-from headgate_django.worker.supervisor.child import LONGEST_PAUSE
+from headgate_django.worker.supervisor.slot import LONGEST_PAUSE
 from headgate_django.worker.supervisor.supervisor import GIVE_UP_AFTER, LAST_RESORT_SECONDS
 from headgate_django.worker.supervisor.verdict import FROZEN_SECONDS
 
