@@ -25,6 +25,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("database_name", [os.environ.get("HEADGATE_TEST_DB", "sqlite")])
 
 
+NO_DATABASE = ("tests/core/", "tests/architecture/", "tests/commands/test_simulate.py")
+"""Tests that touch none: they run once, in the process that has SQLite."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out of the second process what does not depend on the database."""
+    if os.environ.get("HEADGATE_TEST_DB", "sqlite") == "sqlite":
+        return
+    once = [item for item in items if item.nodeid.startswith(NO_DATABASE)]
+    config.hook.pytest_deselected(items=once)
+    items[:] = [item for item in items if item not in set(once)]
+
+
 @pytest.fixture
 def vendor() -> str:
     """``sqlite`` or ``postgresql``."""
