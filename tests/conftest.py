@@ -34,6 +34,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if os.environ.get("HEADGATE_TEST_DB", "sqlite") == "sqlite":
         return
     once = [item for item in items if item.nodeid.startswith(NO_DATABASE)]
+    if len(once) == len(items):
+        return  # somebody runs these alone: a process without a test would fail
     config.hook.pytest_deselected(items=once)
     items[:] = [item for item in items if item not in set(once)]
 
