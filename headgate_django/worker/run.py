@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 
 from headgate_django.core.outcomes import Claim, Outcome
 from headgate_django.jobs import registry
@@ -42,7 +43,7 @@ class Run:
     def __post_init__(self) -> None:
         self.context = Context(self.claim)
 
-    @property
+    @cached_property
     def limit(self) -> tuple[float, CancelReason] | None:
         """When the run has to stop, and why; None if it may go on for ever.
 

@@ -203,6 +203,8 @@ class Runtime:
             self._pace.wake()
         if heard.look:
             self._pace.beat_now()
+        if len(self._flight.results) and not self._flight.landed:
+            self._wakeup.pause(self._until_flush)  # the first of a batch has finished: wait for the others
 
     @property
     def _until_flush(self) -> float:

@@ -30,6 +30,8 @@ class Wakeup:
         self._reader, self._writer = socket.socketpair()
         self._reader.setblocking(False)
         self._writer.setblocking(False)
+        self._selector = _Selector()
+        self._selector.register(self._reader, selectors.EVENT_READ)
 
     @property
     def mode(self) -> str:
@@ -64,6 +66,7 @@ class Wakeup:
 
     def close(self) -> None:
         """Release the pipe."""
+        self._selector.close()
         self._reader.close()
         self._writer.close()
 
@@ -93,11 +96,13 @@ class Wakeup:
         return FILE_WATCH_SECONDS if for_work and self.mode == "file" else math.inf
 
     def _select(self, timeout: float, connection: int | None) -> bool:
-        with _Selector() as selector:
-            selector.register(self._reader, selectors.EVENT_READ)
-            if connection is not None:
-                selector.register(connection, selectors.EVENT_READ)
-            ready = [key.fileobj for key, _ in selector.select(max(0.0, timeout))]
+        if connection is not None:
+            self._selector.register(connection, selectors.EVENT_READ)
+        try:
+            ready = [key.fileobj for key, _ in self._selector.select(max(0.0, timeout))]
+        finally:
+            if connection is not None:  # the next time it may be another one
+                self._selector.unregister(connection)
         if self._reader in ready:
             with contextlib.suppress(BlockingIOError):
                 self._reader.recv(4096)

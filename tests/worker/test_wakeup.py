@@ -130,11 +130,11 @@ def test_the_setting_decides_whether_a_direct_connection_listens(settings, liste
     settings.HEADGATE = {"LISTEN": listen}
     waker = Wakeup(Listener("default", "w1"))
 
-    waker.wait(0, for_work=False)
+    waker.wait(0, for_work=True)
     elsewhere(lambda: notify_workers(["w1"], "default"))
 
     assert waker.mode == mode
-    assert waker.wait(0.2, for_work=True).look == (mode == "listen")
+    assert waker.wait(LONG if mode == "listen" else 0.2, for_work=True).look == (mode == "listen")
     connection.close()
     waker.close()
 
