@@ -25,8 +25,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("database_name", [os.environ.get("HEADGATE_TEST_DB", "sqlite")])
 
 
-NO_DATABASE = ("tests/core/", "tests/architecture/", "tests/commands/test_simulate.py")
-"""Tests that touch none: they run once, in the process that has SQLite."""
+NO_DATABASE = (
+    "tests/core/",
+    "tests/architecture/",
+    "tests/commands/test_simulate.py",
+    "tests/docs/test_pages.py",
+    "tests/docs/test_tutorial.py",
+)
+"""Tests that touch none, or one of their own: they run once, in the process that has SQLite."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -18,7 +18,7 @@ from tests.support.processes import terminate, wait_until, worker
 
 pytestmark = [pytest.mark.process, pytest.mark.django_db(transaction=True)]
 
-LIMIT, WINDOW_MS, COUNT = 20, 1_000, 200
+LIMIT, WINDOW_MS, COUNT = 20, 1_000, 120
 
 
 def row_versions() -> dict[str, int]:
