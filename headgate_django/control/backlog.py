@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.db import transaction
 from django.db.models import Count as Counted
 
 from headgate_django.control.window import window
 from headgate_django.core.states import WAITING, Event, State, sources
-from headgate_django.models import clock
 from headgate_django.models.job import Job, JobQuerySet
-from headgate_django.models.store import fetch, indexed_by, literals
+from headgate_django.models.store import begin_pinned, fetch, indexed_by, literals
 
 MAX_COUNT = 10_000
 """A count stops here and is shown as "10,000+"."""
@@ -113,12 +113,18 @@ def queues_with_work(using: str, limit: int = MAX_QUEUES) -> list[str]:
 
 
 def backlogs(queues: Sequence[str], using: str) -> dict[str, Backlog]:
-    """The backlog of each of these queues, at most 50, in four statements."""
+    """The backlog of each of these queues, at most 50, in five statements."""
     queues = queues[:MAX_QUEUES]
     found = {queue: Backlog(dict.fromkeys(COUNTED, Count())) for queue in queues}
     if not queues:
         return found
-    now_ms = clock.now_ms(using)
+    with transaction.atomic(using=using, savepoint=False):
+        _count(found, queues, using)
+    return found
+
+
+def _count(found: dict[str, Backlog], queues: Sequence[str], using: str) -> None:
+    now_ms = begin_pinned(using)
     params = [value for queue in queues for value in (queue, queue, MAX_COUNT + 1)]
     available = _AVAILABLE.format(index=indexed_by(using, READY))
     for queue, number, since_ms in fetch(using, " UNION ALL ".join([available] * len(queues)), params):
@@ -127,7 +133,6 @@ def backlogs(queues: Sequence[str], using: str) -> dict[str, Backlog]:
     for states, where, order in _SAMPLES:
         rows = fetch(using, _SAMPLE.format(where=where, order=order), [MAX_COUNT + 1])
         _spread(rows, states, found)
-    return found
 
 
 def siblings(fingerprints: Sequence[str], using: str) -> dict[str, Siblings]:

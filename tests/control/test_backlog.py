@@ -61,7 +61,7 @@ def test_the_number_of_statements_does_not_depend_on_the_number_of_queues(now):
         backlogs(names, "default")
 
     assert len(names) == 20
-    assert len(few) == len(many) == 4
+    assert len(few) == len(many) == 5
 
 
 def test_a_deep_queue_is_not_scanned(now):
