@@ -37,7 +37,7 @@ def frozen_until_another_runs_the_job(frozen: Process, stack: contextlib.ExitSta
 def test_late_acks_and_progress_of_a_frozen_worker_are_refused_and_the_new_holder_decides():
     job = jobs.wakes_late.enqueue()
     with contextlib.ExitStack() as stack:
-        frozen = stack.enter_context(worker("--lease", LEASE, "--name", "frozen"))
+        frozen = stack.enter_context(worker("--lease", LEASE, "--name", "frozen", "--no-duties"))
         heir = frozen_until_another_runs_the_job(frozen, stack)
         Run.objects.create(name="wake the first")
         wait_until(lambda: Run.objects.filter(name="first is done").exists(), "the first handler has ended")
@@ -61,7 +61,7 @@ def test_what_an_atomic_handler_of_a_frozen_worker_enqueued_is_rolled_back(vendo
         pytest.skip("SQLite has one writer: while a frozen atomic handler holds it, nobody can take its job")
     job = jobs.wakes_late_atomic.enqueue()
     with contextlib.ExitStack() as stack:
-        frozen = stack.enter_context(worker("--lease", LEASE, "--name", "frozen"))
+        frozen = stack.enter_context(worker("--lease", LEASE, "--name", "frozen", "--no-duties"))
         heir = frozen_until_another_runs_the_job(frozen, stack)
         Run.objects.create(name="wake the first")
         frozen.wait_for_line("all that it wrote is undone")

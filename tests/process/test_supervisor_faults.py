@@ -60,7 +60,9 @@ def test_a_handler_that_exits_with_a_code_of_ours_is_a_crash_and_its_process_is_
 
 
 def test_a_frozen_child_that_reads_nothing_does_not_hold_the_supervisor_up():
-    with worker("--processes", "2", "--threads", "1", "--shutdown-timeout", "0", "--lease", "300") as process:
+    # Without duties it hardly ever writes, so it is not frozen while it holds SQLite's only lock.
+    options = ("--processes", "2", "--threads", "1", "--shutdown-timeout", "0", "--lease", "300", "--no-duties")
+    with worker(*options) as process:
         frozen, _ = process.children()
         os.kill(frozen, signal.SIGSTOP)
         for _ in range(1_500):  # each is one more order that it does not read
