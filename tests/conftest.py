@@ -25,14 +25,21 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("database_name", [os.environ.get("HEADGATE_TEST_DB", "sqlite")])
 
 
-NO_DATABASE = (
+ANY_DATABASE = (
     "tests/core/",
     "tests/architecture/",
     "tests/commands/test_simulate.py",
     "tests/docs/test_pages.py",
     "tests/docs/test_tutorial.py",
+    "tests/process/test_fork.py",
+    "tests/process/test_health",
+    "tests/process/test_no_threads.py",
+    "tests/process/test_other_platforms.py",
+    "tests/process/test_pid_one.py",
+    "tests/process/test_reload.py",
+    "tests/process/test_signal_storms.py",
 )
-"""Tests that touch none, or one of their own: they run once, in the process that has SQLite."""
+"""Tests of what does not depend on the database, such as signals and probes: they run once, on SQLite."""
 
 
 WAITING = ("tests/process/", "tests/example/", "tests/docs/", "tests/admin/test_browser.py")
@@ -49,7 +56,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _is_mine(test: str) -> bool:
-    if os.environ.get("HEADGATE_TEST_DB", "sqlite") != "sqlite" and test.startswith(NO_DATABASE):
+    if os.environ.get("HEADGATE_TEST_DB", "sqlite") != "sqlite" and test.startswith(ANY_DATABASE):
         return False
     part = os.environ.get("HEADGATE_TEST_PART")
     return part is None or part == _part_of(test)
