@@ -42,6 +42,11 @@ class Claim:
     payload: bytes = b""
     headers: str = "{}"
 
+    @property
+    def run_id(self) -> tuple[str, int]:
+        """Id and fence: one run. Not the id alone: one worker may hold an old and a new claim of the same job."""
+        return self.id, self.fence
+
     def __repr__(self) -> str:  # payload and headers are private
         return f"<Claim {self.kind} id={self.id} fence={self.fence}>"
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from headgate_django.core.outcomes import RUN_EVENTS, Claim, Outcome, settle
 from headgate_django.exceptions import LeaseLost
 from headgate_django.lifecycle import settle as settling
+from headgate_django.lifecycle.fence import Held
 from headgate_django.lifecycle.report import Reports
 from headgate_django.models.store import alias, retrying_locked, write_transaction
 
@@ -28,7 +29,7 @@ def ack(results: Sequence[tuple[Claim, Outcome]], *, using: str = "") -> list[Cl
 
     reports = Reports(results)
 
-    def work() -> set[settling.Held]:
+    def work() -> set[Held]:
         if not reports and settling.is_one_statement(pairs, using):
             return settling.write(pairs, using=using)
         with write_transaction(using):
@@ -39,7 +40,7 @@ def ack(results: Sequence[tuple[Claim, Outcome]], *, using: str = "") -> list[Cl
             return held
 
     held = retrying_locked(using, work)
-    return [claim for claim, _ in results if (claim.id, claim.fence) not in held]
+    return [claim for claim, _ in results if claim.run_id not in held]
 
 
 def ack_one(claim: Claim, outcome: Outcome, *, using: str = "") -> None:

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headgate_django.core.outcomes import Claim, Progress
-from headgate_django.core.states import State
+from headgate_django.lifecycle import fence
 from headgate_django.models import clock
 from headgate_django.models.store import (
     execute,
-    one_by_one,
     retrying_locked,
     rows_per_statement,
     rowset,
-    unindexed,
 )
 
 
@@ -22,45 +20,32 @@ def write_progress(reports: Sequence[tuple[Claim, Progress]], using: str) -> Non
 
     Of one run reported twice the last report counts. Only columns that no index knows are touched.
     """
-    newest = {(claim.id, claim.fence): (claim, progress) for claim, progress in reports}
+    newest = {claim.run_id: (claim, progress) for claim, progress in reports}
     rows = [_row(*newest[key]) for key in sorted(newest)]  # by id, as all who lock several jobs do
     step = rows_per_statement(using, len(_COLUMNS))
     for start in range(0, len(rows), step):
         _write(rows[start : start + step], using)
 
 
-_COLUMNS = {
-    "id": "text",
-    "lease_id": "text",
-    "fence": "bigint",
-    "done": "bigint",
-    "total": "bigint",
-    "note": "text",
-}
-_WRITE = f"""
-WITH {{reported}}
+_COLUMNS = {**fence.COLUMNS, "done": "bigint", "total": "bigint", "note": "text"}
+_WRITE = """
+WITH {reported}
 UPDATE headgate_django_job
 SET progress_done = reported.done,
     progress_total = reported.total,
     progress_note = reported.note,
-    progress_at_ms = {{now}}
+    progress_at_ms = {now}
 FROM reported
-WHERE {{same_id}}
-  AND {unindexed("headgate_django_job.state")} = '{State.RUNNING}'
-  AND headgate_django_job.lease_id = reported.lease_id
-  AND headgate_django_job.fence = reported.fence
+WHERE {still_held}
 """
 
 
 def _row(claim: Claim, progress: Progress) -> tuple[object, ...]:
-    return claim.id, claim.lease_id, claim.fence, progress.done, progress.total, progress.note
+    return *fence.key(claim), progress.done, progress.total, progress.note
 
 
 def _write(rows: Sequence[Sequence[object]], using: str) -> None:
     reported, params = rowset(using, "reported", _COLUMNS, rows)
-    sql = _WRITE.format(
-        reported=reported,
-        same_id=one_by_one(using, "headgate_django_job.id", "reported.id"),
-        now=clock.now_sql(using),
-    )
+    still_held = fence.still_held("reported", using)
+    sql = _WRITE.format(reported=reported, still_held=still_held, now=clock.now_sql(using))
     retrying_locked(using, lambda: execute(using, sql, params))

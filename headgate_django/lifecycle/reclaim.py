@@ -15,7 +15,7 @@ from headgate_django.core.outcomes import Claim, Failure, Outcome, settle
 from headgate_django.core.states import Event, State
 from headgate_django.lifecycle import quarantine
 from headgate_django.lifecycle import settle as settling
-from headgate_django.lifecycle.settle import Held
+from headgate_django.lifecycle.fence import Held
 from headgate_django.lifecycle.wakeup import notify_after_commit
 from headgate_django.models import clock
 from headgate_django.models.fleet import Worker
@@ -88,7 +88,7 @@ def lose_worker(
             running = Job.objects.using(using).filter(state=State.RUNNING, worker_id=worker_id).order_by("pk")
             claims = [claim_of(job) for job in running]
             settling.lock(claims, using)  # all of them, in the order of their ids, before any is written
-            guilty = [claim for claim in claims if is_crash and (claim.id, claim.fence) not in innocent]
+            guilty = [claim for claim in claims if is_crash and claim.run_id not in innocent]
             held = lose_leases([(claim, lost) for claim in guilty], now_ms=now_ms, using=using)
             spared = [claim for claim in claims if claim not in guilty]
             spare = [(claim, settle(claim, given_back, jitter=0.0)) for claim in spared]
@@ -109,9 +109,9 @@ def lose_leases(results: Sequence[Lost], *, now_ms: int, using: str, each_its_ow
     if not results:
         return set()
     contents = settling.lock([claim for claim, _ in results], using)
-    unique = {(claim.id, claim.fence): (claim, outcome) for claim, outcome in results}
-    outcomes = {key: outcome for key, (_, outcome) in unique.items()}
-    lost = [(contents[key], claim) for key, (claim, _) in unique.items() if key in contents]
+    outcomes = {claim.run_id: outcome for claim, outcome in results}
+    unique = {claim.run_id: claim for claim, _ in results}
+    lost = [(contents[key], claim) for key, claim in unique.items() if key in contents]
     crashes = quarantine.count_crashes(lost, now_ms, using, each_its_own=each_its_own)
     for fingerprint, claim in lost:
         crashes[fingerprint] = max(crashes[fingerprint], min(claim.crash_attempt + 1, INT32_MAX))
@@ -123,8 +123,7 @@ def lose_leases(results: Sequence[Lost], *, now_ms: int, using: str, each_its_ow
         # Content that is in quarantine already has reached the limit, whatever is counted now.
         in_force = fingerprint in known and not known[fingerprint].is_lifted
         counted = max(crashes[fingerprint], limit * in_force)
-        outcome = outcomes[claim.id, claim.fence]
-        to = settle(claim, outcome, jitter=random.random(), crash_limit=limit, crashes=counted)
+        to = settle(claim, outcomes[claim.run_id], jitter=random.random(), crash_limit=limit, crashes=counted)
         ended.append((fingerprint, claim, to))
     quarantine.condemn(ended, crashes, known, now_ms, using)
     return settling.write([(claim, to) for _, claim, to in ended], using=using)

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headgate_django.core.outcomes import Claim
-from headgate_django.core.states import State
-from headgate_django.lifecycle.settle import Held
+from headgate_django.lifecycle import fence
+from headgate_django.lifecycle.fence import Held
 from headgate_django.models import clock
 from headgate_django.models.store import (
     alias,
     fetch,
-    one_by_one,
     retrying_locked,
     rows_per_statement,
     rowset,
-    unindexed,
 )
 
 
@@ -26,30 +24,24 @@ def renew(claims: Sequence[Claim], lease_ms: int, *, using: str = "") -> list[Cl
     """
     using = using or alias()
     claims = sorted(claims, key=lambda claim: claim.id)  # as all who lock several jobs do
-    step = rows_per_statement(using, len(_HELD) + 1)
+    step = rows_per_statement(using, len(fence.COLUMNS) + 1)
     held: set[Held] = set()
     for start in range(0, len(claims), step):
         held |= _extend(claims[start : start + step], lease_ms, using)
-    return [claim for claim in claims if (claim.id, claim.fence) not in held]
+    return [claim for claim in claims if claim.run_id not in held]
 
 
-_HELD = {"id": "text", "lease_id": "text", "fence": "bigint"}
-_EXTEND = f"""
-WITH {{held}}
+_EXTEND = """
+WITH {held}
 UPDATE headgate_django_job
-SET lease_expires_at_ms = {{now}} + %s
+SET lease_expires_at_ms = {now} + %s
 FROM held
-WHERE {{same_id}}
-  AND {unindexed("headgate_django_job.state")} = '{State.RUNNING}'
-  AND headgate_django_job.lease_id = held.lease_id
-  AND headgate_django_job.fence = held.fence
+WHERE {still_held}
 RETURNING headgate_django_job.id, headgate_django_job.fence
 """
 
 
 def _extend(claims: Sequence[Claim], lease_ms: int, using: str) -> set[Held]:
-    held, params = rowset(using, "held", _HELD, [(claim.id, claim.lease_id, claim.fence) for claim in claims])
-    sql = _EXTEND.format(
-        held=held, same_id=one_by_one(using, "headgate_django_job.id", "held.id"), now=clock.now_sql(using)
-    )
+    held, params = rowset(using, "held", fence.COLUMNS, [fence.key(claim) for claim in claims])
+    sql = _EXTEND.format(held=held, still_held=fence.still_held("held", using), now=clock.now_sql(using))
     return retrying_locked(using, lambda: set(fetch(using, sql, [*params, lease_ms])))

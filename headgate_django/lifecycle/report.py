@@ -45,13 +45,13 @@ class Reports:
         """Charge or refund the differences and hold classes back, for the claims in ``held`` (id and fence)."""
         for claim, difference in self._corrections:
             state = self._states.get(claim.rate_class)
-            if state is not None and (claim.id, claim.fence) in held:
+            if state is not None and claim.run_id in held:
                 state.charge(claim.partition_key, difference)
         if self._corrections:
             save_rates(self._states.values(), using=using)
         until: dict[str, int] = {}
         for claim, delay_ms in self._holds:
-            if (claim.id, claim.fence) in held:
+            if claim.run_id in held:
                 until[claim.rate_class] = max(delay_ms, until.get(claim.rate_class, 0))
         if until:
             hold_back(until, self._now_ms, using=using)

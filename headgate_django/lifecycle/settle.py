@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from headgate_django.conf import config
 from headgate_django.core.outcomes import Claim, Failure, Settlement
 from headgate_django.core.states import TERMINAL, Event, State
-from headgate_django.lifecycle import quarantine
+from headgate_django.lifecycle import fence, quarantine
+from headgate_django.lifecycle.fence import Held
 from headgate_django.models import clock
 from headgate_django.models.attempt import Attempt
 from headgate_django.models.job import announce, delete_jobs
@@ -18,10 +19,8 @@ from headgate_django.models.store import (
     fetch,
     is_postgres,
     literals,
-    one_by_one,
     rows_per_statement,
     rowset,
-    unindexed,
     write_transaction,
 )
 
@@ -32,12 +31,9 @@ MAX_ATTEMPT_ROWS = 50
 """Attempt rows kept for one job: the first and the newest."""
 
 Pair = tuple[Claim, Settlement]
-Held = tuple[str, int]
-"""Id and fence: one run. Not the id alone, because one worker may hold an old and a new claim of the same job."""
 
-_HELD = {"id": "text", "lease_id": "text", "fence": "bigint"}
 _COLUMNS = {
-    **_HELD,
+    **fence.COLUMNS,
     "state": "text",
     "attempt": "int",
     "crash_attempt": "int",
@@ -47,12 +43,6 @@ _COLUMNS = {
     "error_summary": "text",
     "error_group": "text",
 }
-_STILL_HELD = f"""
-WHERE {{same_id}}
-  AND {unindexed("headgate_django_job.state")} = '{State.RUNNING}'
-  AND headgate_django_job.lease_id = settled.lease_id
-  AND headgate_django_job.fence = settled.fence
-"""
 _UPDATE = f"""
 WITH {{settled}}
 UPDATE headgate_django_job
@@ -68,16 +58,16 @@ SET state = settled.state,
     lease_id = '',
     lease_expires_at_ms = NULL
 FROM settled
-{_STILL_HELD}
+WHERE {{still_held}}
 RETURNING headgate_django_job.id, headgate_django_job.fence
 """
-_LOCK = f"""
-WITH {{settled}}
+_LOCK = """
+WITH {settled}
 SELECT headgate_django_job.id, headgate_django_job.fence, headgate_django_job.fingerprint
 FROM headgate_django_job, settled
-{_STILL_HELD}
+WHERE {still_held}
 ORDER BY headgate_django_job.id
-{{lock}}
+{lock}
 """
 
 
@@ -87,7 +77,7 @@ def write(pairs: Sequence[Pair], *, using: str) -> set[Held]:
     The others are untouched: they belong to somebody else by now. Of one claim given twice, the first counts.
     Inside the caller's transaction, unless ``is_one_statement``.
     """
-    unique = {(claim.id, claim.fence): (claim, to) for claim, to in reversed(pairs)}
+    unique = {claim.run_id: (claim, to) for claim, to in reversed(pairs)}
     pairs = [unique[key] for key in sorted(unique)]  # by id, as all who lock several jobs do
     kept = [pair for pair in pairs if pair[1].state is not State.DELETED]
     gone = [pair for pair in pairs if pair[1].state is State.DELETED]
@@ -97,12 +87,10 @@ def write(pairs: Sequence[Pair], *, using: str) -> set[Held]:
         held |= _update(kept[start : start + step], using)
     for start in range(0, len(gone), step):
         held |= _delete(gone[start : start + step], using)
-    if cleared := [
-        claim for claim, to in pairs if quarantine.clears(claim, to) and (claim.id, claim.fence) in held
-    ]:
+    if cleared := [claim for claim, to in pairs if quarantine.clears(claim, to) and claim.run_id in held]:
         quarantine.clear(cleared, using)
-    _keep_attempts([pair for pair in kept if (pair[0].id, pair[0].fence) in held], using)
-    _announce([pair for pair in pairs if (pair[0].id, pair[0].fence) in held], using)
+    _keep_attempts([pair for pair in kept if pair[0].run_id in held], using)
+    _announce([pair for pair in pairs if pair[0].run_id in held], using)
     return held
 
 
@@ -122,13 +110,13 @@ def locked_by_others(claims: Sequence[Claim], using: str) -> set[Held]:
 
 def _still_held(claims: Sequence[Claim], clause: str, using: str) -> dict[Held, str]:
     claims = sorted(claims, key=lambda claim: claim.id)
-    step = rows_per_statement(using, len(_HELD))
+    step = rows_per_statement(using, len(fence.COLUMNS))
     found: dict[Held, str] = {}
     for start in range(0, len(claims), step):
-        part = [_key(claim) for claim in claims[start : start + step]]
-        settled, params = rowset(using, "settled", _HELD, part)
-        rows = fetch(using, _LOCK.format(settled=settled, same_id=_same_id(using), lock=clause), params)
-        found.update({(job_id, fence): fingerprint for job_id, fence, fingerprint in rows})
+        part = [fence.key(claim) for claim in claims[start : start + step]]
+        settled, params = rowset(using, "settled", fence.COLUMNS, part)
+        sql = _LOCK.format(settled=settled, still_held=fence.still_held("settled", using), lock=clause)
+        found.update({(job_id, number): fingerprint for job_id, number, fingerprint in fetch(using, sql, params)})
     return found
 
 
@@ -142,19 +130,11 @@ def is_one_statement(pairs: Sequence[Pair], using: str) -> bool:
 
 
 def _update(pairs: Sequence[Pair], using: str) -> set[Held]:
-    rows = [(*_key(claim), *_state_columns(to), *_error_columns(to)) for claim, to in pairs]
+    rows = [(*fence.key(claim), *_state_columns(to), *_error_columns(to)) for claim, to in pairs]
     settled, params = rowset(using, "settled", _COLUMNS, rows)
-    return set(
-        fetch(using, _UPDATE.format(settled=settled, same_id=_same_id(using), now=clock.now_sql(using)), params)
-    )
-
-
-def _same_id(using: str) -> str:
-    return one_by_one(using, "headgate_django_job.id", "settled.id")
-
-
-def _key(claim: Claim) -> tuple[str, str, int]:
-    return claim.id, claim.lease_id, claim.fence
+    still_held = fence.still_held("settled", using)
+    sql = _UPDATE.format(settled=settled, still_held=still_held, now=clock.now_sql(using))
+    return set(fetch(using, sql, params))
 
 
 def _state_columns(to: Settlement) -> tuple[str, int, int, int, int | None]:

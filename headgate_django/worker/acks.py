@@ -12,8 +12,9 @@ from django.db import DatabaseError
 from headgate_django.core.outcomes import Claim, Failure, Outcome
 from headgate_django.core.states import Event
 from headgate_django.lifecycle.ack import ack
+from headgate_django.lifecycle.fence import Held
 from headgate_django.lifecycle.reclaim import report_lost
-from headgate_django.lifecycle.settle import Held, locked_by_others
+from headgate_django.lifecycle.settle import locked_by_others
 from headgate_django.models.store import is_connection_trouble, is_locked_out
 from headgate_django.worker.run import Run
 from headgate_django.worker.trouble import Trouble
@@ -72,7 +73,7 @@ class Acks:
         self._next_look = time.monotonic() + PARKED_SECONDS
 
     def _movable(self) -> list[tuple[Run, Outcome]]:
-        return [one for one in self._waiting if (one[0].claim.id, one[0].claim.fence) not in self._parked]
+        return [one for one in self._waiting if one[0].claim.run_id not in self._parked]
 
     def _write(self, results: Sequence[tuple[Run, Outcome]]) -> None:
         ended = [one for one in results if one[1].event is not Event.LOSE_LEASE]

@@ -84,7 +84,7 @@ class Heartbeat:
 
 def renew_leases(runs: list[Run], lease_ms: int, using: str) -> list[Run]:
     """Renew the leases of the runs; those that lost theirs."""
-    held = {(run.claim.id, run.claim.fence): run for run in runs if not (run.lost or run.abandoned)}
+    held = {run.claim.run_id: run for run in runs if not (run.lost or run.abandoned)}
     claims = [run.claim for run in held.values()]
     try:
         lost = renew(claims, lease_ms, using=using)
@@ -93,5 +93,5 @@ def renew_leases(runs: list[Run], lease_ms: int, using: str) -> list[Run]:
             raise
         # Somebody has locked a job that runs here: the others must not lose their leases for it.
         locked = locked_by_others(claims, using)
-        lost = renew([one for one in claims if (one.id, one.fence) not in locked], lease_ms, using=using)
-    return [held[claim.id, claim.fence] for claim in lost]
+        lost = renew([one for one in claims if one.run_id not in locked], lease_ms, using=using)
+    return [held[claim.run_id] for claim in lost]

@@ -6,7 +6,7 @@ import os
 import time
 from dataclasses import asdict
 
-from headgate_django.lifecycle.settle import Held
+from headgate_django.lifecycle.fence import Held
 from headgate_django.worker import memory
 from headgate_django.worker.channel import Message
 from headgate_django.worker.death import Death

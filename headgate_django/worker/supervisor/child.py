@@ -7,7 +7,7 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 
-from headgate_django.lifecycle.settle import Held
+from headgate_django.lifecycle.fence import Held
 from headgate_django.worker.channel import Channel, Closed, Message
 
 REMEMBERED = 1_000

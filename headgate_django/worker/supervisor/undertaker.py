@@ -13,8 +13,8 @@ from django.db import connections
 
 from headgate_django.core.outcomes import Failure
 from headgate_django.duties import lease
+from headgate_django.lifecycle.fence import Held
 from headgate_django.lifecycle.reclaim import lose_worker
-from headgate_django.lifecycle.settle import Held
 from headgate_django.models.store import alias
 from headgate_django.worker.options import WorkerOptions
 from headgate_django.worker.trouble import Trouble
