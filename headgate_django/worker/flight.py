@@ -33,7 +33,7 @@ class Flight:
         self.stuck: set[Run] = set()
         self._isolated = IsolatedExecutor(cells) if cells else None
         self._threads = ThreadExecutor(size, self.results, self._perform)
-        self._loop = LoopExecutor(self.results, using)
+        self._loop = LoopExecutor(self.results)
         self._on_loop = 0
 
     @property

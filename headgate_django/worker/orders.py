@@ -24,8 +24,7 @@ class Orders:
         self._forced = False
         self._quiet = False
         self._dump = False
-        self._exit_code = DONE
-        self._finished_for_good = False
+        self._for_good = False
 
     def on_wake(self, wake: Callable[[], None]) -> None:
         """Whom to wake when something was ordered."""
@@ -68,13 +67,13 @@ class Orders:
     @property
     def exit_code(self) -> int:
         """What to tell the supervisor at the end: done, or replace me."""
-        return self._exit_code
+        return RECYCLE if self._stopping and not self._for_good else DONE
 
     @property
     def status(self) -> Status:
         """What the register says."""
         if self._stopping:
-            return Status.RESTARTING if self._exit_code == RECYCLE else Status.STOPPING
+            return Status.STOPPING if self._for_good else Status.RESTARTING
         return Status.QUIET if self._quiet else Status.RUNNING
 
     def stop(self, *, for_good: bool = True) -> None:
@@ -82,8 +81,7 @@ class Orders:
 
         Not ``for_good``: somebody signalled this process alone, so its supervisor may replace it.
         """
-        self._finished_for_good = self._finished_for_good or for_good
-        self._exit_code = DONE if self._finished_for_good else RECYCLE
+        self._for_good = self._for_good or for_good
         self._stopping = True
         if self._stop_at is None:
             self._stop_at = time.monotonic() + self._timeout
@@ -97,9 +95,7 @@ class Orders:
 
     def recycle(self) -> None:
         """Finish what runs, without a limit, then be replaced."""
-        if not self._stopping:
-            self._stopping = True
-            self._exit_code = RECYCLE
+        self._stopping = True
         self._wake()
 
     def quiet(self) -> None:

@@ -52,12 +52,9 @@ class Overtime:
     def _step(self, run: Run, now: float) -> bool:
         if now < self._due(run):
             return False
-        if run.cancelled_at is None and run.limit is not None:
-            run.context.cancel(run.limit[1])
-            run.cancelled_at, run.raised = now, True
-            self._cancel(run, True)
-            return False
         if not run.raised:
+            if run.cancelled_at is None and run.limit is not None:
+                run.context.cancel(run.limit[1])
             run.cancelled_at, run.raised = now, True
             self._cancel(run, True)
             return False

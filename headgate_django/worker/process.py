@@ -14,7 +14,6 @@ from django.db import connections
 from headgate_django.control.declare import sync_declared
 from headgate_django.jobs import registry
 from headgate_django.models.store import alias
-from headgate_django.worker import capture
 from headgate_django.worker.control import Control
 from headgate_django.worker.options import WorkerOptions
 from headgate_django.worker.orders import Orders
@@ -38,7 +37,6 @@ def serve(
     ``announce`` gets one line, containing "ready", when the process begins to admit.
     """
     using = options.database or alias()
-    capture.install()
     runtime = Runtime(options, worker_id, orders, control.cells if control else None, using)
 
     def enter() -> None:
@@ -47,8 +45,8 @@ def serve(
 
     Trouble(using).insist("enter the database", enter, lambda: orders.stopping)
     sweeper = Sweeper(worker_id, using) if options.duties else None
-    orders.on_resign(sweeper.resign if sweeper else lambda: None)
     if sweeper:
+        orders.on_resign(sweeper.resign)
         sweeper.start()
     line = ready_line(options, worker_id, using)
     announce(line)
@@ -90,8 +88,7 @@ def load() -> None:
 
 
 def be_worker(options: WorkerOptions, worker_id: str, control: Control, orders: Orders) -> int:
-    """The life of a supervised process; its exit code."""
-    Signals(orders, supervised=True).install()
+    """The life of a supervised process, which hears its signals already; its exit code."""
     faulthandler.enable()
     control.start()
     serve(options, worker_id, orders, control, lambda line: logger.debug("%s", line))

@@ -66,7 +66,7 @@ def test_an_asynchronous_job_that_is_cancelled_while_the_loop_is_busy_never_begi
     begins_late.using(priority=-1, timeout=60).enqueue()
     first, second = (Run(claim, Place.LOOP) for claim in Gate("w1", queues={"*": 1}).admit(2))
     results = Results(lambda: None)
-    executor = LoopExecutor(results, "default")
+    executor = LoopExecutor(results)
 
     executor.submit(first)
     wait_until(lambda: BEGUN, "the loop is busy")

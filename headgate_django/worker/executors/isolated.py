@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-from collections import deque
 from dataclasses import replace
 
 from headgate_django.core.outcomes import Failure, Outcome
 from headgate_django.core.states import Event
+from headgate_django.core.text import storable
 from headgate_django.jobs import registry
 from headgate_django.worker.cells import Cell, Cells, NoCell
 from headgate_django.worker.channel import Closed, Message
@@ -86,7 +86,7 @@ class _Conversation:
         self._run, self._cell, self._cells = run, cell, cells
         self._outcome: Outcome | None = None
         self._reads_output = True
-        self._printed: deque[bytes] = deque()
+        self._printed = bytearray()
         self._size = 0
 
     def begin(self) -> None:
@@ -154,17 +154,16 @@ class _Conversation:
         return True
 
     def _keep(self, data: bytes) -> None:
-        self._printed.append(data[-OUTPUT_TAIL:])
+        self._printed += data
         self._size += len(data)
-        while len(self._printed) > 1 and sum(map(len, self._printed)) - len(self._printed[0]) >= OUTPUT_TAIL:
-            self._printed.popleft()
+        del self._printed[:-OUTPUT_TAIL]
 
     def _tail(self) -> str:
-        tail = b"".join(self._printed)[-OUTPUT_TAIL:]
-        if not tail:
+        if not self._printed:
             return ""
-        left_out = f"… {self._size - len(tail)} bytes left out …\n" if self._size > len(tail) else ""
-        text = tail.decode("utf-8", "backslashreplace").replace("\0", "\\x00")
+        missing = self._size - len(self._printed)
+        left_out = f"… {missing} bytes left out …\n" if missing else ""
+        text = storable(self._printed.decode("utf-8", "backslashreplace"))
         return f"\n--- output ---\n{left_out}{text}"
 
     def _post_mortem(self) -> Outcome:

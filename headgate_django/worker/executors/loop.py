@@ -24,9 +24,8 @@ logger = logging.getLogger("headgate_django.worker")
 class LoopExecutor:
     """Runs each handler as a task, with a database thread of its own."""
 
-    def __init__(self, results: Results, using: str) -> None:
+    def __init__(self, results: Results) -> None:
         self._results = results
-        self._using = using
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._tasks: dict[Run, asyncio.Task[Any]] = {}

@@ -9,7 +9,8 @@ import threading
 from types import FrameType
 from typing import Any
 
-NAMES = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGTSTP", "SIGUSR1", "SIGUSR2", "SIGCHLD")
+FROM_OUTSIDE = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGTSTP", "SIGUSR1", "SIGUSR2")
+NAMES = (*FROM_OUTSIDE, "SIGCHLD")
 
 
 class Inbox:

@@ -19,7 +19,7 @@ from headgate_django.worker.process import be_worker
 from headgate_django.worker.signals import Signals
 from headgate_django.worker.supervisor.child import Child
 from headgate_django.worker.supervisor.fork import fork
-from headgate_django.worker.supervisor.inbox import Inbox
+from headgate_django.worker.supervisor.inbox import FROM_OUTSIDE, Inbox
 from headgate_django.worker.supervisor.undertaker import Report, bury
 
 
@@ -33,7 +33,6 @@ class Nursery:
 
     def settle(self) -> None:
         """Once everything is loaded: what is here now is not looked at by any child's garbage collector."""
-        connections.close_all()
         gc.collect()
         gc.freeze()
 
@@ -99,5 +98,5 @@ class Nursery:
 def _turn_deaf() -> None:
     # A signal to everything in the group or the container is for the supervisor to answer. Not SIG_IGN: programs
     # that the job starts would inherit it.
-    for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGTSTP", "SIGUSR1", "SIGUSR2"):
+    for name in FROM_OUTSIDE:
         signal.signal(getattr(signal, name), lambda number, frame: None)
