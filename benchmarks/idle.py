@@ -12,9 +12,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import tempfile
 import time
 from collections import Counter
+
+from benchmarks.opening import opened
 
 SETTLE_SECONDS = 5.0
 LIMIT = 0.02
@@ -70,17 +71,9 @@ def main() -> int:
     parser.add_argument("--postgres", action="store_true", help="start the PostgreSQL of the dev extra")
     parser.add_argument("--seconds", type=float, default=60.0)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="headgate-idle-") as folder:
-        if not options.postgres:
-            os.environ["BENCHMARK_SQLITE"] = f"{folder}/idle.sqlite3"
-        os.environ.setdefault("DJANGO_SETTINGS_MODULE", "benchmarks.settings")
-        import django
-        from django.core.management import call_command
+    with opened(postgres=options.postgres):
         from django.db import connection
 
-        django.setup()
-        call_command("migrate", verbosity=0)
-        connection.close()
         supervisor, child = cpu(options.seconds)
         sent = statements(options.seconds)
         vendor = connection.vendor

@@ -15,11 +15,12 @@ import os
 import signal
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+
+from benchmarks.opening import opened
 
 LIMIT_MB = 2.0
 """Most that a process may grow, per 100,000 jobs or polls."""
@@ -171,20 +172,11 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=10)
     parser.add_argument("--processes", type=int, default=1)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="headgate-soak-") as folder:
-        if not options.postgres:
-            os.environ["BENCHMARK_SQLITE"] = f"{folder}/soak.sqlite3"
-        os.environ.setdefault("DJANGO_SETTINGS_MODULE", "benchmarks.settings")
-        import django
-        from django.core.management import call_command
-
-        django.setup()
-        call_command("migrate", verbosity=0)
-        phases = soak(options)
+    with opened(postgres=options.postgres):
         from django.db import connection
 
+        phases = soak(options)
         print(f"\n{connection.vendor}, {options.processes} x {options.threads} threads")
-        connection.close()
     return 0 if judge(phases, options.threads + 2) else 1
 
 
