@@ -7,7 +7,6 @@ from headgate_django.core.states import Event, State
 from headgate_django.core.turnstile import Ceiling
 from headgate_django.gate.limits import counted_with
 from headgate_django.models.job import Job
-from headgate_django.models.messages import notify_workers
 from headgate_django.models.store import fetch, literals, skip_locked
 
 DISPLACED = ("Displaced", "cancelled to make room for a newer job", "displaced")
@@ -24,7 +23,7 @@ def displace(
     condition, params = counted_with(ceiling, stream)
     rows = fetch(
         using,
-        "SELECT id, worker_id, queue, partition_key, rate_class FROM headgate_django_job"
+        "SELECT id, queue, partition_key, rate_class FROM headgate_django_job"
         f" WHERE state = {literals(State.RUNNING)} AND {condition} AND lease_id <> %s"
         f" ORDER BY attempted_at_ms, id LIMIT %s {skip_locked(using)}",
         [*params, lease_id, count],
@@ -34,7 +33,4 @@ def displace(
     moved = jobs.transition(
         Event.CANCEL, now_ms=now_ms, error_class=error_class, error_summary=summary, error_group=group
     )
-    notify_workers([row[1] for row in rows], using)
-    return [
-        Stream(queue, partition_key, rate_class, "") for _, _, queue, partition_key, rate_class in rows[:moved]
-    ]
+    return [Stream(queue, partition_key, rate_class, "") for _, queue, partition_key, rate_class in rows[:moved]]

@@ -83,6 +83,8 @@ def write(pairs: Sequence[Pair], *, using: str) -> set[Held]:
     gone = [pair for pair in pairs if pair[1].state is State.DELETED]
     step = rows_per_statement(using, len(_COLUMNS))
     held: set[Held] = set()
+    if kept and gone:
+        lock([claim for claim, _ in pairs], using)  # together: one after the other they were out of order
     for start in range(0, len(kept), step):
         held |= _update(kept[start : start + step], using)
     for start in range(0, len(gone), step):

@@ -14,6 +14,7 @@ from headgate_django.core.outcomes import RUN_EVENTS
 from headgate_django.core.states import STORED, TERMINAL, TRANSITIONS, WAITING, Event, State, events_from, sources
 from headgate_django.exceptions import IllegalTransition
 from headgate_django.models.fields import KeyField, MillisecondsField
+from headgate_django.models.messages import notify_workers
 from headgate_django.models.store import alias, execute, marks, write_transaction
 from headgate_django.signals import job_died, job_transitioned, send_after_commit
 
@@ -56,18 +57,24 @@ class JobQuerySet(models.QuerySet["Job"]):
 
         UPDATEs (or DELETEs) of up to 500 rows, filtered on the states the law names. ``condition`` chooses the
         second target of a row of the law; ``changes`` are further columns of the same UPDATE. What a run writes
-        is not for this verb: only the gate and ``ack`` hold the lease.
+        is not for this verb: only the gate and ``ack`` hold the lease. A worker that loses a running job is told
+        after the commit.
         """
         if event in FENCED_EVENTS:
             raise IllegalTransition("(selection)", "any state", event, "it is written under a lease: use ack")
         jobs = self.for_write()
         with write_transaction(jobs.db):
-            # Rows are locked in the order of their ids, and the ids are fixed, before they are used.
+            # Rows are locked in the order of their ids, by one statement: a second one would see, and lock out of
+            # order, what was not there before. Then the ids are fixed.
             locked = jobs.filter(state__in=sources(event)).order_by("pk").select_for_update()
             moving: dict[State, list[str]] = {}
-            for job_id, origin in locked.values_list("pk", "state"):
+            holders: set[str] = set()
+            for job_id, origin, worker_id in locked.values_list("pk", "state", "worker_id"):
                 row = TRANSITIONS[State(origin), event]
                 moving.setdefault(row.resolve(condition), []).append(job_id)
+                if origin == State.RUNNING:
+                    holders.add(worker_id)
+            notify_workers(holders, jobs.db)
             for state, ids in moving.items():
                 jobs._enter(event, state, ids, _columns(state, now_ms) | changes)
                 announce(ids, event, state, using=jobs.db)
