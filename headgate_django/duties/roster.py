@@ -24,6 +24,8 @@ class Sweep:
     interval: float
     work: Callable[[int, str], int]
     """(limit, database alias) → rows handled."""
+    after_renewals: bool = False
+    """Whether the holders of leases must have had time to renew them when nobody could for a while."""
 
     @property
     def ttl_ms(self) -> int:
@@ -32,7 +34,7 @@ class Sweep:
 
 
 SWEEPS = (
-    Sweep("reclaim", 1.0, lambda limit, using: reclaim(limit=limit, using=using)),
+    Sweep("reclaim", 1.0, lambda limit, using: reclaim(limit=limit, using=using), after_renewals=True),
     Sweep("evict", 5.0, lambda limit, using: evict(limit=limit, using=using)),
     Sweep("quarantine", 1.0, sweep_quarantine),
     Sweep("forget suspects", 600.0, forget_old_suspects),

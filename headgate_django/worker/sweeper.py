@@ -6,15 +6,16 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from django.db import connections
 
 from headgate_django.duties import lease
 from headgate_django.duties.roster import SWEEPS, Sweep, perform
+from headgate_django.models import clock
 from headgate_django.models.store import is_postgres, limited
 from headgate_django.worker.agenda import Agenda
-from headgate_django.worker.trouble import Trouble
+from headgate_django.worker.trouble import LONGEST_PAUSE, Trouble
 
 logger = logging.getLogger("headgate_django.worker")
 
@@ -26,6 +27,9 @@ LOCK_MS, STATEMENT_MS = 3_000, 30_000
 
 ANSWER_SECONDS = 0.5
 """How long a thread that is asked to end has for it; then its leases are given back by another."""
+
+RENEWAL_SECONDS = LONGEST_PAUSE + 1.0
+"""After an outage every worker has asked the database once more by then, and renewed the leases that it holds."""
 
 
 class Turn:
@@ -58,6 +62,7 @@ class Sweeper:
         self._agenda = Agenda(sweeps)
         self._stop = threading.Event()
         self._turn = Turn()
+        self._outage = False
         self._watcher = threading.Thread(target=self._watch, name="headgate-duties-watch", daemon=True)
 
     def start(self) -> None:
@@ -126,18 +131,26 @@ class Sweeper:
             turn.since = time.monotonic()
             return self._has_turn(turn)
 
-        def work() -> tuple[int | None]:
-            return (perform(sweep, self._holder, using=self._using, go_on=go_on),)
-
         pause = sweep.interval
         try:
-            done = trouble.guard(f"perform duty {sweep.name}", work)
-            if done is None:
-                pause = trouble.pausing or max(pause, trouble.pausing_for(f"perform duty {sweep.name}"))
-            elif done[0] is None:
-                pause = sweep.ttl_ms / 1000 * random.uniform(0.5, 1.0)
-            elif done[0]:
-                logger.info("duty %s handled %d", sweep.name, done[0])
+            wanted = trouble.guard(f"perform duty {sweep.name}", lambda: self._pass(sweep, go_on))
+            if wanted is None:
+                self._outage = self._outage or trouble.pausing > 0
+                wanted = trouble.pausing or max(pause, trouble.pausing_for(f"perform duty {sweep.name}"))
+            pause = wanted
         finally:
             turn.since = None
             self._agenda.put_back(sweep, pause)
+
+    def _pass(self, sweep: Sweep, go_on: Callable[[], bool]) -> float:
+        """One pass; seconds until the next."""
+        if self._outage and sweep.after_renewals:
+            clock.now_ms(self._using)  # it answers again, and their holders hear of it about now
+            self._outage = False
+            return RENEWAL_SECONDS
+        handled = perform(sweep, self._holder, using=self._using, go_on=go_on)
+        if handled is None:
+            return sweep.ttl_ms / 1000 * random.uniform(0.5, 1.0)
+        if handled:
+            logger.info("duty %s handled %d", sweep.name, handled)
+        return sweep.interval

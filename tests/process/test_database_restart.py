@@ -66,6 +66,24 @@ def test_a_worker_survives_a_restart_of_the_server_and_all_jobs_finish_once(serv
     assert "answers again" in process.output
 
 
+def test_an_outage_that_outlasts_the_leases_costs_no_run(server):
+    lease, rest = 2.0, 12.0
+    enqueue_many([jobs.naps.envelope(rest) for _ in range(4)])
+    options = ("--processes", str(PROCESSES), "--threads", "2", "--lease", str(lease))
+    with worker(*options, HEADGATE_TEST_DATABASE_URL=server.url) as process:
+        wait_until(lambda: Job.objects.filter(state=State.RUNNING).count() == 4, "all run")
+        connection.close()
+        server.stop("fast")
+        process.wait_for_line("cannot")
+        time.sleep(2 * lease)  # the outage itself: every lease expires
+        server.start()
+        wait_until(lambda: Job.objects.filter(state=State.COMPLETED).count() == 4, "all finished")
+        assert terminate(process) == 0, process.output
+
+    assert set(Job.objects.values_list("crash_attempt", "attempt", "fence")) == {(0, 0, 1)}
+    assert Attempt.objects.count() == 0
+
+
 def test_a_worker_without_a_database_stops_when_it_is_told_to(server):
     with worker("--threads", "2", HEADGATE_TEST_DATABASE_URL=server.url) as process:
         connection.close()
