@@ -30,6 +30,7 @@ from headgate_django.models.store import (
 )
 
 LEASE_EXPIRED = Failure(error_class="LeaseLost", message="lease expired without ack", group="lease-expired")
+UNHEARD = Failure(error_class="Unheard", message="admitted, but the worker was not told", group="unheard")
 EXPIRED = Outcome(event=Event.LOSE_LEASE, failure=LEASE_EXPIRED)
 
 Lost = tuple[Claim, Outcome]
@@ -77,27 +78,49 @@ def lose_worker(
     costs nothing, and so are all when its end was no crash.
     """
     using = using or alias()
-    lost, given_back = (
-        Outcome(event=Event.LOSE_LEASE, failure=cause),
-        Outcome(event=Event.INTERRUPT, failure=cause),
-    )
+    lost = Outcome(event=Event.LOSE_LEASE, failure=cause)
 
     def work() -> tuple[int, int]:
         with write_transaction(using):
             now_ms = begin_pinned(using)
-            running = Job.objects.using(using).filter(state=State.RUNNING, worker_id=worker_id).order_by("pk")
-            claims = [claim_of(job) for job in running]
+            claims = _claims_of(worker_id, using)
             settling.lock(claims, using)  # all of them, in the order of their ids, before any is written
             guilty = [claim for claim in claims if is_crash and claim.run_id not in innocent]
             held = lose_leases([(claim, lost) for claim in guilty], now_ms=now_ms, using=using)
-            spared = [claim for claim in claims if claim not in guilty]
-            spare = [(claim, settle(claim, given_back, jitter=0.0)) for claim in spared]
-            returned = settling.write(spare, using=using)
+            returned = _give_back([claim for claim in claims if claim not in guilty], cause, using)
             Worker.objects.using(using).filter(id=worker_id).delete()
-            notify_after_commit({claim.queue for claim in claims}, using)
-            return len(held), len(returned)
+            notify_after_commit({claim.queue for claim in guilty}, using)
+            return len(held), returned
 
     return retrying_locked(using, work)
+
+
+def give_back_unheard(worker_id: str, heard: Collection[Held], *, using: str = "") -> int:
+    """Give back what a worker was admitted without hearing of it: the reply to the commit was lost; how many.
+
+    ``heard`` are the (id, fence) of the claims that it knows. The others were never started: they are interrupted.
+    """
+    using = using or alias()
+
+    def work() -> int:
+        with write_transaction(using):
+            begin_pinned(using)
+            claims = [claim for claim in _claims_of(worker_id, using) if claim.run_id not in heard]
+            return _give_back(claims, UNHEARD, using)
+
+    return retrying_locked(using, work)
+
+
+def _claims_of(worker_id: str, using: str) -> list[Claim]:
+    running = Job.objects.using(using).filter(state=State.RUNNING, worker_id=worker_id).order_by("pk")
+    return [claim_of(job) for job in running]
+
+
+def _give_back(claims: Sequence[Claim], cause: Failure, using: str) -> int:
+    given_back = Outcome(event=Event.INTERRUPT, failure=cause)
+    returned = settling.write([(claim, settle(claim, given_back, jitter=0.0)) for claim in claims], using=using)
+    notify_after_commit({claim.queue for claim in claims}, using)
+    return len(returned)
 
 
 def lose_leases(results: Sequence[Lost], *, now_ms: int, using: str, each_its_own: bool = False) -> set[Held]:

@@ -38,6 +38,7 @@ class Acks:
         self._waiting: list[tuple[Run, Outcome]] = []
         self._parked: set[Held] = set()
         self._next_look = 0.0
+        self._unsure = False
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -62,9 +63,11 @@ class Acks:
             self._write(self._movable())
         except DatabaseError as error:
             if not is_locked_out(error):
+                self._unsure = True  # it may have been written, and only the reply be lost
                 raise
             self._park()
             self._write(self._movable())
+        self._unsure = False
         return True
 
     def _park(self) -> None:
@@ -78,6 +81,9 @@ class Acks:
     def _write(self, results: Sequence[tuple[Run, Outcome]]) -> None:
         ended = [one for one in results if one[1].event is not Event.LOSE_LEASE]
         for claim in self._ack([(run.claim, outcome) for run, outcome in ended]):
+            if self._unsure:
+                logger.info("job %s: its outcome was written before, or the lease was lost", claim.id)
+                continue
             logger.warning("job %s: its lease was lost before the run ended; the outcome is dropped", claim.id)
         self._forget(ended)
         crashed = [one for one in results if one[1].event is Event.LOSE_LEASE]

@@ -17,6 +17,7 @@ from headgate_django.jobs.context import CancelReason
 from headgate_django.lifecycle.wakeup import Listener
 from headgate_django.worker.acks import Acks
 from headgate_django.worker.cells import Cells
+from headgate_django.worker.door import Door
 from headgate_django.worker.flight import Flight
 from headgate_django.worker.heartbeat import Heartbeat, renew_leases
 from headgate_django.worker.options import WorkerOptions
@@ -24,6 +25,7 @@ from headgate_django.worker.orders import Orders
 from headgate_django.worker.overtime import Overtime, cut_short
 from headgate_django.worker.pace import Pace
 from headgate_django.worker.progress import ProgressReports
+from headgate_django.worker.run import Run
 from headgate_django.worker.trouble import Trouble
 from headgate_django.worker.wakeup import Wakeup
 
@@ -58,9 +60,8 @@ class Runtime:
         self._using = using
         self._wakeup = Wakeup(Listener(using, worker_id, lock_ms=options.lease // 15))
         orders.on_wake(self._wakeup.set)
-        self._gate = Gate(
-            worker_id, queues=options.queues, lease_ms=options.lease, using=using, sticky=options.name
-        )
+        gate = Gate(worker_id, queues=options.queues, lease_ms=options.lease, using=using, sticky=options.name)
+        self._door = Door(gate, lambda: {run.claim.run_id for run in self._leased})
         self._flight = Flight(options.threads, self._wakeup.set, cells, using)
         self._overtime = Overtime(options.timeout_grace / 1000, self._flight.cancel, self._flight.kill)
         self._acks = Acks(using)
@@ -129,7 +130,7 @@ class Runtime:
         free = self._free()
         if free < 1 or not self._pace.due:
             return
-        claims = self._gate.admit(free)
+        claims = self._door.admit(free)
         self._heartbeat.count_poll(len(claims))
         self._pace.admitted(len(claims))
         for claim in claims:
@@ -142,8 +143,9 @@ class Runtime:
     def _keep_alive(self) -> None:
         if not self._pace.beat_due:
             return
-        runs = [*self._flight.running, *self._acks.runs]
-        lost = self._trouble.guard("renew leases", lambda: renew_leases(runs, self._options.lease, self._using))
+        lost = self._trouble.guard(
+            "renew leases", lambda: renew_leases(self._leased, self._options.lease, self._using)
+        )
         if lost is None:
             return
         for run in lost:
@@ -155,6 +157,11 @@ class Runtime:
         self._pace.beaten()
         if obeyed:
             self._pace.beat_now()  # so that the register says what follows from it
+
+    @property
+    def _leased(self) -> list[Run]:
+        """Runs whose ends are not written."""
+        return [*self._flight.running, *self._acks.runs]
 
     def _beat(self) -> bool:
         """Write the row; whether a command waited in it."""
@@ -228,6 +235,7 @@ class Runtime:
             self._interrupt()
         idle = self._flight.close(0.1) and not self._flight.stuck
         self._acks.insist(self._trouble)
+        self._trouble.guard("make sure of an admission", self._door.make_sure)
         self._trouble.guard("leave", self._heartbeat.leave)
         return idle
 
