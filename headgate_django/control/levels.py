@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from headgate_django.core.allocation import Stream
 from headgate_django.core.buckets import Bucket, Budget
 from headgate_django.core.states import State
-from headgate_django.core.turnstile import Ceiling, Saturated, Scope, Turnstile
+from headgate_django.core.turnstile import Ceiling, Turnstile
 from headgate_django.models import clock
 from headgate_django.models.limits import ConcurrencyLimit, RateBucket, RateClass
 from headgate_django.models.store import fetch, literals
@@ -39,13 +39,7 @@ def levels(rate_class: RateClass, *, using: str) -> list[tuple[str, int, int, st
 def running_under(limits: Sequence[ConcurrencyLimit], *, using: str) -> dict[str, int]:
     """How many jobs run under each limit; of a partition scope, in its busiest partition. One statement."""
     ceilings = [
-        Ceiling(
-            name=limit.name,
-            scope=Scope(limit.scope),
-            key=limit.key,
-            max_concurrent=limit.max_concurrent,
-            on_saturated=Saturated(limit.on_saturated),
-        )
+        Ceiling.stored(limit.name, limit.scope, limit.key, limit.max_concurrent, limit.on_saturated)
         for limit in limits
     ]
     turnstile = Turnstile(ceilings=ceilings)

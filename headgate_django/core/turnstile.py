@@ -50,6 +50,17 @@ class Ceiling:
     max_concurrent: int
     on_saturated: Saturated = Saturated.QUEUE
 
+    @classmethod
+    def stored(cls, name: str, scope: str, key: str, max_concurrent: int, on_saturated: str) -> Ceiling:
+        """From the columns of a row. Raises ValueError for a scope or a strategy that does not exist."""
+        return cls(
+            name=name,
+            scope=Scope(scope),
+            key=key,
+            max_concurrent=max_concurrent,
+            on_saturated=Saturated(on_saturated),
+        )
+
     def seat(self, stream: Stream) -> Seat | None:
         """Where a job of this stream is counted, or None when the limit does not concern it."""
         if self.scope is Scope.RATE_CLASS:

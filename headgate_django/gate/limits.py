@@ -54,7 +54,4 @@ def _load_ceilings(
     if lock == LOCK_OR_SKIP:
         busy = [row for row in fetch(using, f"{select} WHERE {conditions}", params) if row[0] not in held]
         rows += [(name, scope, key, 0, Saturated.QUEUE) for name, scope, key, _, _ in busy]
-    return tuple(
-        Ceiling(name=name, scope=Scope(scope), key=key, max_concurrent=most, on_saturated=Saturated(strategy))
-        for name, scope, key, most, strategy in rows
-    )
+    return tuple(Ceiling.stored(*row) for row in rows)
