@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from django.apps import apps
 from django.core import checks
 from django.db import connections
+from django.db.models import ForeignKey
 
 from headgate_django.conf import SettingError, config
+from headgate_django.models import Attempt, Job, Payload
 from headgate_django.models.store import alias
 
 SUPPORTED = ("postgresql", "sqlite")
 SQLITE_MINIMUM = (3, 35, 0)
+_DELETED = (Job, Payload, Attempt)
 
 
 def register() -> None:
     """Called once the apps are ready."""
     checks.register(check_settings)
+    checks.register(check_references, checks.Tags.models)
     checks.register(check_database, checks.Tags.database)
 
 
@@ -31,6 +36,29 @@ def check_settings(app_configs: Any = None, **kwargs: Any) -> list[checks.CheckM
         message = f"HEADGATE['DATABASE'] is {database!r}, which DATABASES lacks"
         return [checks.Error(message, id="headgate_django.E002")]
     return []
+
+
+def check_references(app_configs: Any = None, **kwargs: Any) -> list[checks.CheckMessage]:
+    """W003: a foreign key of another app keeps the queue from deleting jobs."""
+    found = (
+        (model, field)
+        for app in app_configs or apps.get_app_configs()
+        for model in app.get_models(include_auto_created=True)
+        if model._meta.app_label != Job._meta.app_label
+        for field in model._meta.local_fields
+        if isinstance(field, ForeignKey)
+        and field.db_constraint  # type: ignore[attr-defined]
+        and field.related_model._meta.concrete_model in _DELETED
+    )
+    return [
+        checks.Warning(
+            f"{model._meta.label}.{field.name} points to a job, which can then never be deleted",
+            hint="Store the job's id in a text column, or give the field db_constraint=False.",
+            obj=model,
+            id="headgate_django.W003",
+        )
+        for model, field in found
+    ]
 
 
 def check_database(

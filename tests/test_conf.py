@@ -6,9 +6,12 @@ from datetime import timedelta
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
+from django.db import models
+from django.test.utils import isolate_apps
 
-from headgate_django.checks import check_database, check_settings
+from headgate_django.checks import check_database, check_references, check_settings
 from headgate_django.conf import config, parse
+from headgate_django.models import ArchivedJob, Attempt, Job
 
 
 def test_durations_are_seconds_or_timedeltas_and_kept_in_milliseconds():
@@ -54,6 +57,35 @@ def test_the_check_reports_a_wrong_setting_and_an_unknown_database(settings):
 
     settings.HEADGATE = {}
     assert check_settings() == []
+
+
+def referring(name: str, field: models.Field) -> list[str]:
+    with isolate_apps("tests.sample") as isolated:
+        type("Order", (models.Model,), {"__module__": "tests.sample.models", name: field})
+        return [f"{message.id} {message.msg}" for message in check_references(isolated.get_app_configs())]
+
+
+@pytest.mark.parametrize("target", [Job, ArchivedJob, Attempt])
+def test_a_foreign_key_to_a_job_is_reported(target):
+    [message] = referring("job", models.ForeignKey(target, models.CASCADE, related_name="+"))
+
+    assert message.startswith("headgate_django.W003 sample.Order.job points to a job")
+
+
+def test_a_table_between_orders_and_jobs_is_reported():
+    [message] = referring("jobs", models.ManyToManyField(Job, related_name="+"))
+
+    assert message.startswith("headgate_django.W003 sample.Order_jobs.job points to a job")
+
+
+def test_a_key_that_the_database_does_not_enforce_is_not_reported():
+    key = models.ForeignKey(Job, models.DO_NOTHING, related_name="+", db_constraint=False)
+
+    assert referring("job", key) == []
+
+
+def test_nothing_here_points_to_a_job():
+    assert check_references() == []
 
 
 def test_the_database_check_is_clean_here(db):
