@@ -59,7 +59,6 @@ class Pace:
         On SQLite every commit of another connection is heard, a duty's or a heartbeat's too.
         """
         self._next_poll = 0.0
-        self._empty_in_a_row = 0
 
     def beat_now(self) -> None:
         """Renew and beat at once: there is news about the leases or the worker's row."""

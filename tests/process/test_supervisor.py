@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from django.db.models import Sum
@@ -13,6 +16,7 @@ from headgate_django.core.states import Event, State
 from headgate_django.models import Attempt, Duty, Job, Worker
 from tests.sample import jobs
 from tests.sample.models import Run
+from tests.support.locks import Running
 from tests.support.processes import terminate, wait_until, worker
 
 pytestmark = [pytest.mark.process, pytest.mark.django_db(transaction=True)]
@@ -51,6 +55,32 @@ def test_a_job_for_one_worker_runs_in_any_process_of_that_worker():
         State.COMPLETED,
         State.AVAILABLE,
     ]
+
+
+@contextmanager
+def busy_others() -> Iterator[None]:
+    """Jobs for others keep coming, each of which every worker hears of."""
+    ended = threading.Event()
+
+    def enqueue() -> None:
+        while not ended.wait(0.02):
+            jobs.ok.using(queue="others").enqueue()
+
+    others = Running(enqueue)
+    try:
+        yield
+    finally:
+        ended.set()
+        others.result()
+
+
+def test_a_worker_that_ends_when_nothing_is_left_does_so_whatever_others_are_doing():
+    jobs.ok.enqueue()
+
+    with busy_others(), worker("--burst", ready=False) as process:
+        assert process.wait() == 0, process.output
+
+    assert set(Job.objects.filter(queue="default").values_list("state", flat=True)) == {State.COMPLETED}
 
 
 def test_the_jobs_of_a_killed_child_run_again_long_before_their_lease_ends_and_the_attempt_says_why():

@@ -87,7 +87,10 @@ class Process:
 
     def wait(self) -> int:
         """The exit code."""
-        code = self.popen.wait(PATIENCE)
+        try:
+            code = self.popen.wait(PATIENCE)
+        except subprocess.TimeoutExpired as error:
+            raise AssertionError(f"it has not ended:\n{self.output}") from error
         self._reader.join(PATIENCE)
         return code
 

@@ -23,10 +23,32 @@ def test_what_was_heard_is_looked_at_once_and_an_empty_look_does_not_shorten_the
 
     pace.wake()
     assert pace.due
-    assert not pace.dry
     pace.admitted(0)
 
     assert pace.until_next_poll > 1
+
+
+def test_a_queue_that_was_empty_twice_is_dry_however_much_was_heard_in_between():
+    pace = Pace(resolve({}, {}))
+    assert not pace.dry
+    pace.admitted(0)
+    assert not pace.dry
+
+    pace.wake()
+    pace.admitted(0)
+
+    assert pace.dry
+
+
+def test_a_queue_is_not_dry_while_something_was_admitted_or_has_ended_since(pace):
+    assert pace.dry
+
+    pace.hurry()
+    assert not pace.dry
+    pace.admitted(0)
+    pace.admitted(1)
+
+    assert not pace.dry
 
 
 def test_work_shortens_the_pauses(pace):
