@@ -29,7 +29,7 @@ def write_progress(reports: Sequence[tuple[Claim, Progress]], using: str) -> Non
 
 _COLUMNS = {**fence.COLUMNS, "done": "bigint", "total": "bigint", "note": "text"}
 _WRITE = """
-WITH {reported}
+WITH {reported} {locked}
 UPDATE headgate_django_job
 SET progress_done = reported.done,
     progress_total = reported.total,
@@ -46,6 +46,6 @@ def _row(claim: Claim, progress: Progress) -> tuple[object, ...]:
 
 def _write(rows: Sequence[Sequence[object]], using: str) -> None:
     reported, params = rowset(using, "reported", _COLUMNS, rows)
-    still_held = fence.still_held("reported", using)
-    sql = _WRITE.format(reported=reported, still_held=still_held, now=clock.now_sql(using))
+    locked, still_held = fence.updating("reported", using)
+    sql = _WRITE.format(reported=reported, locked=locked, still_held=still_held, now=clock.now_sql(using))
     retrying_locked(using, lambda: execute(using, sql, params))

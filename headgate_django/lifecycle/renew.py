@@ -32,7 +32,7 @@ def renew(claims: Sequence[Claim], lease_ms: int, *, using: str = "") -> list[Cl
 
 
 _EXTEND = """
-WITH {held}
+WITH {held} {locked}
 UPDATE headgate_django_job
 SET lease_expires_at_ms = {now} + %s
 FROM held
@@ -43,5 +43,6 @@ RETURNING headgate_django_job.id, headgate_django_job.fence
 
 def _extend(claims: Sequence[Claim], lease_ms: int, using: str) -> set[Held]:
     held, params = rowset(using, "held", fence.COLUMNS, [fence.key(claim) for claim in claims])
-    sql = _EXTEND.format(held=held, still_held=fence.still_held("held", using), now=clock.now_sql(using))
+    locked, still_held = fence.updating("held", using)
+    sql = _EXTEND.format(held=held, locked=locked, still_held=still_held, now=clock.now_sql(using))
     return retrying_locked(using, lambda: set(fetch(using, sql, [*params, lease_ms])))

@@ -44,7 +44,7 @@ _COLUMNS = {
     "error_group": "text",
 }
 _UPDATE = f"""
-WITH {{settled}}
+WITH {{settled}} {{locked}}
 UPDATE headgate_django_job
 SET state = settled.state,
     attempt = settled.attempt,
@@ -134,8 +134,8 @@ def is_one_statement(pairs: Sequence[Pair], using: str) -> bool:
 def _update(pairs: Sequence[Pair], using: str) -> set[Held]:
     rows = [(*fence.key(claim), *_state_columns(to), *_error_columns(to)) for claim, to in pairs]
     settled, params = rowset(using, "settled", _COLUMNS, rows)
-    still_held = fence.still_held("settled", using)
-    sql = _UPDATE.format(settled=settled, still_held=still_held, now=clock.now_sql(using))
+    locked, still_held = fence.updating("settled", using)
+    sql = _UPDATE.format(settled=settled, locked=locked, still_held=still_held, now=clock.now_sql(using))
     return set(fetch(using, sql, params))
 
 

@@ -229,10 +229,9 @@ def unindexed(column: str) -> str:
 
 
 def one_by_one(using: str, key: str, value: str) -> str:
-    """``key = value``, for an UPDATE joined to rows in the order of their keys.
+    """``key = value``, for tables joined to a handful of rows that are found by their keys.
 
-    On PostgreSQL no hash or merge join fits this form, so that the rows are looked up, and locked, in that order;
-    only in a table of a few hundred rows may the planner go the other way round.
+    On PostgreSQL no hash or merge join fits this form, so that the rows are looked up instead of the table read.
     """
     return f"{key} = ANY(ARRAY[{value}])" if is_postgres(using) else f"{key} = {value}"
 
