@@ -8,16 +8,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from django.db import DatabaseError, connections, transaction
 
 from headgate_django.core.outcomes import Claim, Failure, Outcome
 from headgate_django.core.states import Event
-from headgate_django.jobs.handler import Handler
 from headgate_django.lifecycle.ack import ack
 from headgate_django.models.store import alias, is_connection_trouble, is_contention, write_transaction
-from headgate_django.worker.judge import try_again
 
 logger = logging.getLogger("headgate_django.worker")
 
@@ -26,7 +23,6 @@ NO_TRANSACTION_DELAY_MS = 5_000
 
 def in_one_transaction(
     work: Callable[[], object],
-    handler: Handler[..., Any],
     claim: Claim,
     success: Callable[[], Outcome],
     using: str = "",
@@ -54,9 +50,9 @@ def in_one_transaction(
             return outcome
         if isinstance(error, DatabaseError) and (is_contention(error) or is_connection_trouble(error)):
             if step.now == _Step.BEGINNING and not connections[using].in_atomic_block:
-                return _later(error)
+                return _later("begin", error)
             if step.now == _Step.ENDING:
-                return try_again(handler, claim, error)
+                return _later("be committed", error)
         raise
 
 
@@ -70,11 +66,11 @@ class _Step:
         self.now = self.COMMITTED
 
 
-def _later(error: BaseException) -> Outcome:
-    # The handler was not called: the job is not to blame, and the database needs a moment.
+def _later(what: str, error: BaseException) -> Outcome:
+    # The handler was not called, or has done its part: it is not to blame, and the database needs a moment.
     failure = Failure(
         error_class="NoTransaction",
-        message=f"its transaction could not begin: {type(error).__name__}",
+        message=f"its transaction could not {what}: {type(error).__name__}",
         group="no-transaction",
     )
     return Outcome(event=Event.SNOOZE, delay_ms=NO_TRANSACTION_DELAY_MS, failure=failure)

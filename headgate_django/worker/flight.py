@@ -64,7 +64,7 @@ class Flight:
             self._threads.shrink(self._size - self._on_loop)
         try:
             (self._loop if run.place is Place.LOOP else self._threads).submit(run)
-        except RuntimeError as error:  # no thread can be started
+        except Exception as error:  # no thread can be started, or no event loop for want of descriptors
             failure = Failure(error_class="NoThread", message=str(error), group="no-thread")
             self.results.put(run, Outcome(event=Event.SNOOZE, delay_ms=NO_THREAD_DELAY_MS, failure=failure))
 

@@ -49,11 +49,6 @@ def matches(error: BaseException, types: ExceptionTypes) -> bool:
     return True
 
 
-def try_again(handler: Handler[..., Any], claim: Claim, error: BaseException) -> Outcome:
-    """A failure for which ``retry_on`` and ``skip_on`` are not asked, because it is not the handler's."""
-    return _retry(handler, claim, error, describe(error), None)
-
-
 def _cut_short(handler: Handler[..., Any], claim: Claim, context: Context, error: BaseException) -> Outcome | None:
     if context.cancel_reason == CancelReason.TIMEOUT:
         return _timed_out(handler, claim, error)

@@ -146,9 +146,7 @@ def _run(attempt: _Attempt, using: str) -> None:
 
 def _outcome(call: Call, attempt: _Attempt, using: str) -> Outcome:
     if call.handler.atomic:
-        return in_one_transaction(
-            partial(_perform, call), call.handler, attempt.claim, lambda: attempt.told(SUCCESS), using
-        )
+        return in_one_transaction(partial(_perform, call), attempt.claim, lambda: attempt.told(SUCCESS), using)
     _perform(call)
     return SUCCESS
 

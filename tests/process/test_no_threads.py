@@ -1,4 +1,4 @@
-"""A process that can start no more threads: what it has admitted runs, or is given back."""
+"""A process that can start no more threads, or open no more files: what it has admitted runs, or is given back."""
 
 from __future__ import annotations
 
@@ -35,3 +35,19 @@ def test_an_asynchronous_job_without_a_thread_for_its_loop_is_postponed_at_no_co
 
     job.refresh_from_db()
     assert (job.attempt, job.crash_attempt, job.interruptions, job.error_class) == (0, 0, 0, "NoThread")
+
+
+def test_an_asynchronous_job_without_descriptors_for_its_loop_is_postponed_and_the_others_run():
+    with worker("--threads", "4", "--lease", "300", "--no-duties") as process:
+        enqueue_many([jobs.naps.envelope(0) for _ in range(4)])  # connections are open before there are no more
+        wait_until(lambda: Job.objects.filter(state=State.COMPLETED).count() == 4, "all completed")
+        greedy = hazards.shares.enqueue("opens all", 1)
+        wait_until(lambda: Job.objects.filter(pk=greedy.pk, state=State.COMPLETED).exists(), "none is left")
+        job, *_ = enqueue_many([jobs.asynchronous.envelope(), *(jobs.naps.envelope(0) for _ in range(3))])
+        wait_until(lambda: Job.objects.filter(pk=job.pk, state=State.SCHEDULED).exists(), "postponed")
+        wait_until(lambda: Job.objects.filter(state=State.COMPLETED).count() == 8, "all completed")
+        assert terminate(process) == 0, process.output
+
+    job.refresh_from_db()
+    assert (job.attempt, job.crash_attempt, job.interruptions, job.error_class) == (0, 0, 0, "NoThread")
+    assert not Job.objects.filter(fence__gt=1).exists()
