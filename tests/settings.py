@@ -65,5 +65,8 @@ else:
 if name := os.environ.get("HEADGATE_TEST_DB_NAME"):  # a process started by a test shares the test's database
     DATABASES["default"]["NAME"] = name
 
+if os.environ.get("HEADGATE_TEST_LISTEN") == "no":
+    HEADGATE = {"LISTEN": False}
+
 if number := os.environ.get("HEADGATE_TEST_CHILD_DIES"):  # what a library that cannot stand a fork does
     os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), int(number)))

@@ -5,20 +5,21 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from typing import Any, Literal, NamedTuple
 
 from django.db import connections, transaction
 
 from headgate_django.conf import config
 from headgate_django.models.messages import CHANNEL, channel_of, notify_workers
-from headgate_django.models.store import execute, fetch, is_pooled, is_postgres
+from headgate_django.models.store import execute, fetch, is_pooled, is_postgres, limited
 
 __all__ = ["CHANNEL", "Heard", "Listener", "notify_after_commit", "notify_workers"]
 
 MIN_INTERVAL = 0.05
 MAX_REMEMBERED = 1_000
 LOCK_MS = 2_000
-"""How long a worker's own statements wait for a lock, at most, where its session is its own."""
+"""How long a worker's own statements wait for a lock, at most."""
 
 _last_sent: dict[tuple[str, str], float] = {}
 _lock = threading.Lock()
@@ -86,10 +87,16 @@ class Listener:
         if self.mode == "listen":
             for channel in self._channels:
                 execute(self._using, f"LISTEN {channel}")
-            # Nobody who has locked a row may keep this thread from all its leases.
             execute(self._using, f"SET lock_timeout = {self._lock_ms}")
         self._known = connection.connection
         self._work = self._look = True  # whatever was missed while nobody listened
+
+    def limited(self) -> AbstractContextManager[None]:
+        """Nobody who has locked a row keeps this thread from all its leases: no statement waits for long.
+
+        A session that listens is ours and knows the limit. Any other, a new one above all, is told each time.
+        """
+        return limited(self._using, lock_ms=self._lock_ms, unless=lambda: self._raw() is not None)
 
     def fileno(self) -> int | None:
         """What to wait on besides the caller's own events; None when there is nothing to wait on."""

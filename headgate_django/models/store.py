@@ -163,20 +163,25 @@ def is_pooled(using: str) -> bool:
 
 
 @contextmanager
-def limited(using: str, *, lock_ms: int, statement_ms: int) -> Iterator[None]:
+def limited(
+    using: str, *, lock_ms: int, statement_ms: int | None = None, unless: Callable[[], bool] = lambda: False
+) -> Iterator[None]:
     """No statement of this thread waits longer than ``lock_ms`` for a lock or runs longer than ``statement_ms``.
 
     PostgreSQL ends those that do. The limits are set inside each transaction: set for the session, they would stay
-    behind for others on a pooler's connection. SQLite's limit is the ``timeout`` of the project.
+    behind for others on a pooler's connection. Nothing is set where ``unless`` says that the session has limits of
+    its own. SQLite's limit is the ``timeout`` of the project.
     """
     if not is_postgres(using):
         yield
         return
-    sql = f"SET LOCAL lock_timeout = {int(lock_ms)}; SET LOCAL statement_timeout = {int(statement_ms)}"
+    sql = f"SET LOCAL lock_timeout = {int(lock_ms)}"
+    if statement_ms is not None:
+        sql += f"; SET LOCAL statement_timeout = {int(statement_ms)}"
 
     def limit(execute: Callable[..., Any], statement: str, params: Any, many: bool, context: Any) -> Any:
         connection = context["connection"]
-        if connection.connection.info.transaction_status.name != "IDLE":
+        if connection.connection.info.transaction_status.name != "IDLE" or unless():
             return execute(statement, params, many, context)
         with nullcontext() if connection.in_atomic_block else transaction.atomic(using=using):
             with connection.wrap_database_errors:

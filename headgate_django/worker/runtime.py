@@ -85,20 +85,24 @@ class Runtime:
     def serve(self) -> bool:
         """Work until the end; whether every handler has returned."""
         try:
-            while not self._finished():
-                self._note_orders()
-                if self._flight.landed or self._until_flush <= 0:
-                    self._collect()
-                self._keep_alive()
-                self._enforce_limits()
-                self._trouble.guard("write progress", lambda: self._progress.write(self._flight.running))
-                if self._trouble.guard("ack", self._acks.flush):
-                    self._trouble.guard("admit", self._admit)
-                self._wait()
-            return self._stop()
+            with self._wakeup.limited():
+                while not self._finished():
+                    self._go_round()
+                return self._stop()
         finally:
             connections[self._using].close()
             self._wakeup.close()
+
+    def _go_round(self) -> None:
+        self._note_orders()
+        if self._flight.landed or self._until_flush <= 0:
+            self._collect()
+        self._keep_alive()
+        self._enforce_limits()
+        self._trouble.guard("write progress", lambda: self._progress.write(self._flight.running))
+        if self._trouble.guard("ack", self._acks.flush):
+            self._trouble.guard("admit", self._admit)
+        self._wait()
 
     def _note_orders(self) -> None:
         if self._orders.stopping and not self._said_stopping:

@@ -38,6 +38,10 @@ class Wakeup:
         """How new work is heard of: ``listen``, ``file`` or ``poll``."""
         return self._listener.mode
 
+    def limited(self) -> contextlib.AbstractContextManager[None]:
+        """While it lasts, no statement of this thread waits for long for somebody else's lock."""
+        return self._listener.limited()
+
     def set(self) -> None:
         """End the current or the next wait. Safe from any thread and from signal handlers."""
         with contextlib.suppress(BlockingIOError, OSError):

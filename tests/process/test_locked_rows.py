@@ -19,12 +19,13 @@ def completed() -> int:
     return Job.objects.filter(state=State.COMPLETED).count()
 
 
-def test_a_locked_running_job_holds_up_neither_the_acks_nor_the_renewals_of_the_others(vendor):
+@pytest.mark.parametrize("listen", ["yes", "no"], ids=["listening", "polling"])
+def test_a_locked_running_job_holds_up_neither_the_acks_nor_the_renewals_of_the_others(vendor, listen: str):
     if vendor == "sqlite":
         pytest.skip("SQLite locks no rows")
     locked = jobs.once.enqueue("locked", 0.5)
-    jobs.once.enqueue("long", 8.0)
-    with worker("--lease", "4") as process:
+    jobs.once.enqueue("long", 6.0)
+    with worker("--lease", "4", HEADGATE_TEST_LISTEN=listen) as process:
         wait_until(lambda: Run.objects.count() == 2, "both entered")
         with held(lambda: Job.objects.select_for_update().get(pk=locked.pk)):
             wait_until(lambda: Run.objects.filter(name="locked", finished=True).exists(), "its handler has ended")

@@ -11,6 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from headgate_django.lifecycle import wakeup
 from headgate_django.lifecycle.wakeup import Heard, Listener, notify_workers
+from headgate_django.models.store import fetch
 from headgate_django.worker.wakeup import Wakeup
 from tests.support.builders import queued
 from tests.support.locks import Running
@@ -60,6 +61,19 @@ def test_a_signal_or_a_result_ends_any_wait(wakes):
     assert wakes.wait(LONG, for_work=False) == NOTHING
     wakes.set()
     wakes.pause(LONG)
+
+
+@postgres_only
+def test_no_statement_waits_long_for_a_lock_whether_its_session_listens_or_is_a_new_one(wakes):
+    def limit() -> list[tuple[str]]:
+        return fetch("default", "SHOW lock_timeout")
+
+    with wakes.limited():
+        assert limit() == [("2s",)]
+        connection.close()
+        assert limit() == [("2s",)]
+
+    assert limit() == [("0",)]
 
 
 def test_a_pause_touches_no_database(wakes):
