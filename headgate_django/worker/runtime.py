@@ -182,6 +182,8 @@ class Runtime:
         return command is not None
 
     def _enforce_limits(self) -> None:
+        if self._overtime.until_next_step(self._flight.running) <= 0:
+            self._collect()  # what has ended meanwhile is in time
         for run in self._overtime.enforce(self._flight.running):
             logger.error(
                 "job %s (%s) is stuck: it goes on although its time is up; this process is replaced when the "
