@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Collection
 
 from headgate_django.core.outcomes import Claim
@@ -12,6 +13,10 @@ from headgate_django.lifecycle.reclaim import give_back_unheard
 from headgate_django.models.store import alias
 
 logger = logging.getLogger("headgate_django.worker")
+
+
+UNSURE_SECONDS = 5.0
+"""For how long after the connection broke its commit may still be carried out."""
 
 
 class Door:
@@ -24,21 +29,24 @@ class Door:
     def __init__(self, gate: Gate, heard: Callable[[], Collection[Held]]) -> None:
         self._gate = gate
         self._heard = heard
-        self._unsure = False
+        self._unsure_until: float | None = None
 
     def admit(self, capacity: int) -> list[Claim]:
         """As the gate's. Raises a database error, after which it is not known what was admitted."""
         self.make_sure()
-        self._unsure = True
-        claims = self._gate.admit(capacity)
-        self._unsure = False
-        return claims
+        try:
+            return self._gate.admit(capacity)
+        except Exception:
+            self._unsure_until = time.monotonic() + UNSURE_SECONDS
+            raise
 
     def make_sure(self) -> None:
         """Give back what was admitted without our knowing, if that may be. Raises a database error."""
-        if not self._unsure:
+        if self._unsure_until is None:
             return
+        last = time.monotonic() >= self._unsure_until
         gate = self._gate
         if count := give_back_unheard(gate.worker_id, self._heard(), using=gate.using or alias()):
             logger.warning("%d jobs are given back: the reply to their admission was lost", count)
-        self._unsure = False
+        if last:
+            self._unsure_until = None
