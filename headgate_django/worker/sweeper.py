@@ -12,7 +12,6 @@ from django.db import connections
 
 from headgate_django.duties import lease
 from headgate_django.duties.roster import SWEEPS, Sweep, perform
-from headgate_django.models import clock
 from headgate_django.models.store import is_postgres, limited
 from headgate_django.worker.agenda import Agenda
 from headgate_django.worker.trouble import LONGEST_PAUSE, Trouble
@@ -145,7 +144,8 @@ class Sweeper:
     def _pass(self, sweep: Sweep, go_on: Callable[[], bool]) -> float:
         """One pass; seconds until the next."""
         if self._outage and sweep.after_renewals:
-            clock.now_ms(self._using)  # it answers again, and their holders hear of it about now
+            # Something can be written again, and the holders of leases find that out about now.
+            lease.acquire(sweep.name, self._holder, sweep.ttl_ms, using=self._using)
             self._outage = False
             return RENEWAL_SECONDS
         handled = perform(sweep, self._holder, using=self._using, go_on=go_on)

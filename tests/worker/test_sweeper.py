@@ -7,10 +7,11 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import DatabaseError, connection
 
 from headgate_django.core.states import State
 from headgate_django.duties.forget import forget_workers
@@ -23,6 +24,7 @@ from headgate_django.models.store import fetch
 from headgate_django.worker import sweeper as module
 from headgate_django.worker.sweeper import Sweeper
 from tests.support.builders import in_state, running
+from tests.support.faults import locked_file, read_only_server
 from tests.support.locks import PATIENCE, held
 from tests.support.processes import wait_until
 
@@ -230,3 +232,18 @@ def test_the_duties_of_a_worker_need_one_connection():
         sweeper.stop()
 
     assert len(seen) == 2  # with this test's own
+
+
+def test_an_outage_is_over_only_when_something_can_be_written_again(vendor):
+    performed: list[str] = []
+    sweep = replace(counting("reclaim", performed), after_renewals=True)
+    sweeper = Sweeper("w1", "default", sweeps=[sweep])
+    sweeper._outage = True
+
+    with read_only_server() if vendor == "postgresql" else locked_file(), pytest.raises(DatabaseError):
+        sweeper._pass(sweep, lambda: True)
+    assert sweeper._pass(sweep, lambda: True) == module.RENEWAL_SECONDS
+    assert performed == []
+
+    assert sweeper._pass(sweep, lambda: True) == OFTEN
+    assert performed == ["reclaim"]
