@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from math import inf
 
 from django.db import DatabaseError
 
@@ -14,20 +15,27 @@ from headgate_django.core.states import Event
 from headgate_django.lifecycle.ack import ack
 from headgate_django.lifecycle.fence import Held
 from headgate_django.lifecycle.reclaim import report_lost
+from headgate_django.lifecycle.report import Reports
 from headgate_django.lifecycle.settle import locked_by_others
 from headgate_django.models.store import is_connection_trouble, is_locked_out
 from headgate_django.worker.run import Run
-from headgate_django.worker.trouble import Trouble
+from headgate_django.worker.trouble import FLOOR, Trouble
 
 logger = logging.getLogger("headgate_django.worker")
 
-LAST_TRIES = 5
-"""How often the last outcomes are written while the database is in trouble; then the leases expire."""
+LAST_SECONDS = 5.0
+"""For how long the last outcomes are tried to be written while the database is in trouble."""
 
 PARKED_SECONDS = 1.0
 """How often it is looked whether a job that somebody had locked is free."""
 
+REPORT_SECONDS = 5.0
+"""How often it is tried again to write what changes a rate class that somebody had locked."""
+
 UNSTORABLE = Failure(error_class="Unstorable", message="the error text could not be stored", group="unstorable")
+
+
+Results = Sequence[tuple[Run, Outcome]]
 
 
 class Acks:
@@ -36,8 +44,7 @@ class Acks:
     def __init__(self, using: str) -> None:
         self._using = using
         self._waiting: list[tuple[Run, Outcome]] = []
-        self._parked: set[Held] = set()
-        self._next_look = 0.0
+        self._parked: dict[Held, float] = {}
         self._unsure = False
 
     def __len__(self) -> int:
@@ -54,31 +61,53 @@ class Acks:
             self._waiting.append((run, outcome))
 
     def flush(self) -> bool:
-        """Write everything; True. Raises a database error, and keeps what is not written."""
+        """Write all that nobody has locked; True. Raises a database error, and keeps what is not written."""
         if not self._waiting:
             return True
-        if self._parked and time.monotonic() >= self._next_look:
-            self._park()
+        self._look_at_parked()
+        movable = self._movable(self._waiting)
+        reporting = [one for one in movable if Reports([(one[0].claim, one[1])])]
         try:
-            self._write(self._movable())
-        except DatabaseError as error:
-            if not is_locked_out(error):
-                self._unsure = True  # it may have been written, and only the reply be lost
-                raise
-            self._park()
-            self._write(self._movable())
+            self._write_free([one for one in movable if one not in reporting], self._park_locked)
+            self._write_free(reporting, self._park_reporting)
+        except DatabaseError:
+            self._unsure = True  # it may have been written, and only the reply be lost
+            raise
         self._unsure = False
         return True
 
-    def _park(self) -> None:
+    def _write_free(self, results: Results, park: Callable[[Results], None]) -> None:
+        try:
+            self._write(results)
+        except DatabaseError as error:
+            if not is_locked_out(error):
+                raise
+            park(results)
+            self._write(self._movable(results))
+
+    def _look_at_parked(self) -> None:
+        now = time.monotonic()
+        again = [one for one in self._waiting if self._parked.get(one[0].claim.run_id, inf) <= now]
+        self._park_locked(again)
+
+    def _park_locked(self, results: Results) -> None:
         # Somebody has locked jobs that ran here: the others must not wait for them, now or at the next flush.
-        self._parked = locked_by_others([run.claim for run, _ in self._waiting], self._using)
-        self._next_look = time.monotonic() + PARKED_SECONDS
+        locked = locked_by_others([run.claim for run, _ in results], self._using) if results else ()
+        self._park(results, locked, PARKED_SECONDS)
 
-    def _movable(self) -> list[tuple[Run, Outcome]]:
-        return [one for one in self._waiting if one[0].claim.run_id not in self._parked]
+    def _park_reporting(self, results: Results) -> None:
+        # Somebody has locked a rate class: those that have nothing to say of it must not wait, either.
+        self._park(results, [run.claim.run_id for run, _ in results], REPORT_SECONDS)
 
-    def _write(self, results: Sequence[tuple[Run, Outcome]]) -> None:
+    def _park(self, results: Results, locked: Collection[Held], seconds: float) -> None:
+        for run, _ in results:
+            self._parked.pop(run.claim.run_id, None)
+        self._parked.update(dict.fromkeys(locked, time.monotonic() + seconds))
+
+    def _movable(self, results: Results) -> Results:
+        return [one for one in results if one[0].claim.run_id not in self._parked]
+
+    def _write(self, results: Results) -> None:
         ended = [one for one in results if one[1].event is not Event.LOSE_LEASE]
         for claim in self._ack([(run.claim, outcome) for run, outcome in ended]):
             if self._unsure:
@@ -92,17 +121,21 @@ class Acks:
         for run, outcome in crashed:
             logger.warning("job %s: %s", run.claim.id, outcome.failure.message if outcome.failure else "crashed")
 
-    def _forget(self, written: Sequence[tuple[Run, Outcome]]) -> None:
+    def _forget(self, written: Results) -> None:
         runs = {run for run, _ in written}
         self._waiting = [one for one in self._waiting if one[0] not in runs]
+        for run in runs:
+            self._parked.pop(run.claim.run_id, None)
 
     def insist(self, trouble: Trouble) -> None:
         """The last flush: a few tries."""
-        for _ in range(LAST_TRIES):
+        end = time.monotonic() + LAST_SECONDS
+        while True:
             trouble.guard("ack", self.flush)
-            if not self._waiting:
+            remaining = end - time.monotonic()
+            if not self._waiting or remaining <= 0:
                 return
-            time.sleep(trouble.pausing)
+            time.sleep(min(remaining, max(trouble.pausing_for("ack"), FLOOR)))
 
     def _ack(self, results: list[tuple[Claim, Outcome]]) -> list[Claim]:
         try:
