@@ -34,7 +34,6 @@ REPORT_SECONDS = 5.0
 
 UNSTORABLE = Failure(error_class="Unstorable", message="the error text could not be stored", group="unstorable")
 
-
 Results = Sequence[tuple[Run, Outcome]]
 
 
