@@ -100,13 +100,17 @@ class Channel:
         return message
 
     def receive_ready(self) -> list[Message]:
-        """Every message that has come with what can be read now, without waiting. Raises Closed, and Garbled."""
+        """Some of the messages that have come, without waiting: all are read when there is none. Raises Closed.
+
+        Only some, because the kernel hands out no more at a time than up to the next descriptors. Raises Garbled.
+        """
         # Not even for the end: a process that was forked by a dead one may hold the other side open.
+        messages: list[Message] = []
         with contextlib.suppress(BlockingIOError):
-            self._fill(socket.MSG_DONTWAIT)
-        messages = []
-        while (message := self._next()) is not None:
-            messages.append(message)
+            while not messages:
+                self._fill(socket.MSG_DONTWAIT)
+                while (message := self._next()) is not None:
+                    messages.append(message)
         return messages
 
     def hang_up(self) -> None:

@@ -8,9 +8,11 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 
 import pytest
 
+from headgate_django import enqueue_many
 from headgate_django.core.states import State
 from headgate_django.models import Attempt, Job, Worker
 from tests.sample import hazards, jobs
@@ -115,3 +117,28 @@ def test_a_worker_whose_output_nobody_reads_any_more_goes_on():
     finally:
         process.kill()
         process.wait()
+
+
+def half_pipes(pid: int) -> int:
+    """How many pipes a process has one end of, and not the other."""
+    held: Counter[str] = Counter()
+    for number in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            held[os.readlink(f"/proc/{pid}/fd/{number}")] += 1
+    return sum(name.startswith("pipe:") and count == 1 for name, count in held.items())
+
+
+def test_every_isolated_job_that_a_dead_child_had_still_asked_a_process_for_is_given_back():
+    with worker("--threads", "10", "--lease", "300", "--no-duties") as process:
+        [child] = process.children()
+        before = half_pipes(child)
+        process.signal(signal.SIGSTOP)
+        enqueue_many([jobs.alone.envelope("nothing", n) for n in range(10)])
+        wait_until(lambda: Job.objects.filter(state=State.RUNNING).count() == 10, "admitted")
+        wait_until(lambda: half_pipes(child) == before + 10, "a process is asked for each")
+        os.kill(child, signal.SIGKILL)
+        process.signal(signal.SIGCONT)
+        wait_until(lambda: completed() == 10, "all completed")
+        assert terminate(process) == 0, process.output
+
+    assert Job.objects.filter(interruptions=1, crash_attempt=0).count() == 10

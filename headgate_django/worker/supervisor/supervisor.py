@@ -26,6 +26,7 @@ from headgate_django.worker.supervisor.funerals import Funerals
 from headgate_django.worker.supervisor.health import Health
 from headgate_django.worker.supervisor.inbox import Inbox
 from headgate_django.worker.supervisor.nursery import Nursery
+from headgate_django.worker.supervisor.reaper import Reaper
 from headgate_django.worker.supervisor.slot import Slot
 from headgate_django.worker.supervisor.undertaker import Report
 from headgate_django.worker.supervisor.verdict import verdict
@@ -61,7 +62,7 @@ class Supervisor:
         self._stop_by: float | None = None
         self._forced = False
         self._failed = False
-        self._oom_kills = memory.oom_kills()
+        self._reaper = Reaper()
         self._last_tick = self._next_look = time.monotonic()
 
     def run(self) -> int:
@@ -130,16 +131,19 @@ class Supervisor:
                 slot.child = child
                 self._selector.register(child.channel, selectors.EVENT_READ, lambda child=child: self._hear(child))
 
-    def _hear(self, child: Child) -> None:
+    def _hear(self, child: Child) -> bool:
+        """Whether it had something to say."""
         try:
-            self._orders.extend((child, message) for message in child.channel.receive_ready())
+            messages = child.channel.receive_ready()
         except Closed as error:
             if child.channel.fileno() in self._selector.get_map():
                 self._selector.unregister(child.channel)
             if isinstance(error, Garbled):
                 self._kill(child, "one of its jobs has written into our channel", blameless=False)
-            return  # else it is ending; its death is noticed by reaping it
+            return False  # else it is ending; its death is noticed by reaping it
         child.heard = time.monotonic()
+        self._orders.extend((child, message) for message in messages)
+        return bool(messages)
 
     def _do(self, child: Child, message: Message) -> None:
         match message["t"]:
@@ -168,15 +172,7 @@ class Supervisor:
     # The dead
 
     def _reap(self) -> None:
-        oom_kills = memory.oom_kills()
-        oom, self._oom_kills = oom_kills > self._oom_kills, oom_kills
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
+        for pid, status, oom in self._reaper.collect():
             self._bury(pid, status, oom)
 
     def _bury(self, pid: int, status: int, oom: bool) -> None:
@@ -218,8 +214,8 @@ class Supervisor:
     def _drain(self, child: Child) -> None:
         # What it had said before it died still counts.
         if child.channel.fileno() in self._selector.get_map():
-            self._hear(child)
-            self._work_off()
+            while self._hear(child):
+                self._work_off()
         if child.channel.fileno() in self._selector.get_map():
             self._selector.unregister(child.channel)
 
