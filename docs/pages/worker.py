@@ -6,7 +6,7 @@ from docs.pages.markdown import page, table
 from headgate_django.worker.options import OPTIONS, Option
 from headgate_django.worker.supervisor.slot import LONGEST_PAUSE
 from headgate_django.worker.supervisor.supervisor import GIVE_UP_AFTER, LAST_RESORT_SECONDS
-from headgate_django.worker.supervisor.verdict import FROZEN_SECONDS
+from headgate_django.worker.supervisor.verdict import FROZEN_SECONDS, LEAVE_SECONDS
 
 SIGNALS = (
     (
@@ -60,6 +60,10 @@ CHILDREN = (
     (
         f"It does not stop within `--shutdown-timeout` and {LAST_RESORT_SECONDS:g} s more",
         "It is killed, and its leases are given back.",
+    ),
+    (
+        f"It is done, but does not end within {LEAVE_SECONDS:g} s, because a log handler of yours does not let it",
+        "It is killed. It holds no lease any more, so nobody notices.",
     ),
     ("The supervisor itself is killed", "Its processes finish what runs within `--shutdown-timeout`, and end."),
 )

@@ -40,11 +40,11 @@ class Control:
         with contextlib.suppress(Closed):
             self._channel.post({"t": "ready", "line": line})
 
-    def farewell(self) -> None:
-        """Tell the supervisor that this process ends in order: its exit code alone may be a handler's doing."""
+    def farewell(self, code: int) -> None:
+        """Tell the supervisor that this process ends in order. The exit code alone may be a handler's doing."""
         end = time.monotonic() + FAREWELL_SECONDS
         with contextlib.suppress(Closed):
-            self._channel.post({"t": "bye", "quiet": self._orders.is_quiet})
+            self._channel.post({"t": "bye", "code": code, "quiet": self._orders.is_quiet})
             while self._channel.congested and time.monotonic() < end:
                 time.sleep(0.01)
                 self._channel.flush()

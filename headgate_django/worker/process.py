@@ -92,8 +92,9 @@ def be_worker(options: WorkerOptions, worker_id: str, control: Control, orders: 
     faulthandler.enable()
     control.start()
     serve(options, worker_id, orders, control, lambda line: logger.debug("%s", line))
-    control.farewell()
-    return orders.exit_code
+    code = orders.exit_code
+    control.farewell(code)
+    return code
 
 
 def ready_line(options: WorkerOptions, worker_id: str, using: str) -> str:

@@ -142,3 +142,18 @@ def test_every_isolated_job_that_a_dead_child_had_still_asked_a_process_for_is_g
         assert terminate(process) == 0, process.output
 
     assert Job.objects.filter(interruptions=1, crash_attempt=0).count() == 10
+
+
+def test_a_process_that_said_goodbye_and_cannot_end_is_killed_and_replaced_at_no_cost():
+    stuck = jobs.audits.enqueue()
+    with worker("--timeout-grace", "0.1", "--lease", "300") as process:
+        [child] = process.children()
+        process.wait_for_line("is stuck")
+        job = jobs.ok.enqueue()
+        wait_until(lambda: Job.objects.filter(pk=job.pk, state=State.COMPLETED), "its successor goes on")
+        assert process.children() != [child]
+        assert terminate(process) == 0, process.output
+
+    stuck.refresh_from_db()
+    assert (stuck.attempt, stuck.crash_attempt, stuck.interruptions) == (1, 0, 0)
+    assert "did not end after its goodbye" in process.output

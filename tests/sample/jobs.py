@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import time
@@ -217,6 +218,26 @@ def wakes_late(context: Context) -> None:
 @job("sample:wakes_late_atomic", atomic=True)
 def wakes_late_atomic(context: Context) -> None:
     _wake_late(context)
+
+
+class _Stuck(logging.Handler):
+    """A log server that does not answer: who waits for it cannot be interrupted, and holds the handler's lock."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        while True:
+            with contextlib.suppress(BaseException):
+                time.sleep(0.05)
+
+
+audit = logging.getLogger("sample.audit")
+audit.propagate = False
+audit.addHandler(_Stuck())
+
+
+@job("sample:audits", timeout=0.2, backoff=lambda exception, attempt: 3600)
+def audits(context: Context) -> None:
+    record(context)
+    audit.warning("never written")
 
 
 logger = logging.getLogger("sample")

@@ -40,8 +40,9 @@ class Child:
     rss: int = 0
     because: str = ""
     """Why the supervisor killed it, if it did."""
-    farewell: bool = False
-    """Whether it has said that it ends in order."""
+    farewell: int | None = None
+    """The exit code with which it said to end in order: it holds nothing any more."""
+    farewell_at: float = 0.0
     dead: bool = False
     blameless: bool = False
     """Whether no job of it is to blame for its end."""
@@ -54,6 +55,10 @@ class Child:
     def ready(self) -> bool:
         """Whether it has begun to admit."""
         return bool(self.ready_line)
+
+    def says_goodbye(self, code: int) -> None:
+        """It has said that it ends in order."""
+        self.farewell, self.farewell_at = code, time.monotonic()
 
     def tell(self, message: Message) -> None:
         """Send an order, without waiting for one that does not read; one that is gone will be reaped."""

@@ -51,9 +51,9 @@ class Slot:
         """No process can be started now."""
         self._not_before = time.monotonic() + LONGEST_PAUSE[True]
 
-    def replace_now(self) -> None:
-        """The process ended in order, and wants a successor."""
-        self.child = None
+    def leave(self, *, for_good: bool) -> None:
+        """The process ended in order; unless it was ``for_good``, it wants a successor."""
+        self.child, self.done = None, for_good
         self._not_before = 0.0
 
     def replace_after(self, child: Child) -> float:

@@ -18,7 +18,7 @@ from headgate_django.worker import memory
 from headgate_django.worker.channel import Closed, Garbled, Message
 from headgate_django.worker.death import Death
 from headgate_django.worker.options import WorkerOptions
-from headgate_django.worker.orders import DONE, RECYCLE
+from headgate_django.worker.orders import DONE
 from headgate_django.worker.process import load, ready_line
 from headgate_django.worker.supervisor.cellhouse import CellHouse, close
 from headgate_django.worker.supervisor.child import Child
@@ -156,7 +156,7 @@ class Supervisor:
                 child.serving = message["serving"]
                 self._slot_of(child).quiet = message["quiet"]
             case "bye":
-                child.farewell = True
+                child.says_goodbye(message["code"])
                 self._slot_of(child).quiet = message["quiet"]
             case "spawn":
                 self._cells.start(child, message)
@@ -189,11 +189,10 @@ class Supervisor:
         self._drain(child)
         innocent = self._cells.orphaned(child)
         child.channel.close()
-        if child.farewell and death.code == DONE:
-            slot.child, slot.done = None, True
-            return
-        if child.farewell and death.code == RECYCLE:
-            slot.replace_now()
+        if child.farewell is not None:
+            if death.code != child.farewell:
+                logger.warning("process %d (%s) had said goodbye: %s", child.pid, child.worker_id, death)
+            slot.leave(for_good=child.farewell == DONE)
             return
         pause = slot.replace_after(child)
         when = "" if self._stopping else f"; replaced in {pause:.1f} s" if pause else "; replaced now"
