@@ -1,5 +1,6 @@
 """Settings of the test suite. HEADGATE_TEST_DB chooses the database of this process: sqlite or postgres."""
 
+import errno
 import os
 import tempfile
 
@@ -70,3 +71,15 @@ if os.environ.get("HEADGATE_TEST_LISTEN") == "no":
 
 if number := os.environ.get("HEADGATE_TEST_CHILD_DIES"):  # what a library that cannot stand a fork does
     os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), int(number)))
+
+if path := os.environ.get(
+    "HEADGATE_TEST_FORK_FAILS"
+):  # while that file is there, as on a machine with too many processes
+    _fork = os.fork
+
+    def _fork_if_there_is_room() -> int:
+        if os.path.exists(path):
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        return _fork()
+
+    os.fork = _fork_if_there_is_room

@@ -157,3 +157,21 @@ def test_a_process_that_said_goodbye_and_cannot_end_is_killed_and_replaced_at_no
     stuck.refresh_from_db()
     assert (stuck.attempt, stuck.crash_attempt, stuck.interruptions) == (1, 0, 0)
     assert "did not end after its goodbye" in process.output
+
+
+def test_a_death_is_reported_as_soon_as_there_is_room_for_a_process_again(tmp_path):
+    no_room = tmp_path / "no room"
+    enqueue_many([jobs.alone.envelope("sleep", 300 + n) for n in range(2)])
+    with worker("--lease", "300", "--shutdown-timeout", "0", HEADGATE_TEST_FORK_FAILS=str(no_room)) as process:
+        wait_until(lambda: Run.objects.count() == 2, "entered")
+        [child] = process.children()
+        no_room.touch()
+        os.kill(child, signal.SIGKILL)
+        process.wait_for_line("cannot report a death yet")
+        process.wait_for_line("cannot start a process")
+        no_room.unlink()
+        wait_until(lambda: Job.objects.filter(interruptions=1).count() == 2, "given back")
+        assert terminate(process) == 0, process.output
+
+    assert Job.objects.filter(crash_attempt=0).count() == 2
+    assert process.output.count("cannot report a death") == 1

@@ -10,11 +10,13 @@ import logging
 import os
 import signal
 import time
+from dataclasses import dataclass, field
 
 from headgate_django.worker.supervisor.nursery import Nursery
 from headgate_django.worker.supervisor.undertaker import Report
 
 logger = logging.getLogger("headgate_django.worker")
+RETRY_SECONDS = 1.0
 
 PATIENCE_SECONDS = 2.0
 """How long a successor waits: a database in trouble must not keep the processes down."""
@@ -23,54 +25,73 @@ SECOND_LOOK_SECONDS = 1.0
 """A statement that the dead process had sent may be carried out after its death."""
 
 
-class Funerals:
-    """The undertakers at work, and the second looks that are due later."""
+@dataclass(eq=False)
+class _Errand:
+    report: Report
+    is_second: bool = False
+    since: float = field(default_factory=time.monotonic)
+    due: float = 0.0
+    postponed: bool = False
 
-    def __init__(self, nursery: Nursery) -> None:
+
+class Funerals:
+    """The undertakers at work, and what is due later."""
+
+    def __init__(self, nursery: Nursery, lease_ms: int) -> None:
         self._nursery = nursery
-        self._first: dict[int, tuple[float, Report]] = {}
-        self._second: set[int] = set()
-        self._later: list[tuple[float, Report]] = []
+        self._lease = lease_ms / 1000
+        self._at_work: dict[int, _Errand] = {}
+        self._later: list[_Errand] = []
 
     def __len__(self) -> int:
-        return len(self._first) + len(self._second) + len(self._later)
+        return len(self._at_work) + len(self._later)
 
     @property
     def awaited(self) -> bool:
-        """Whether a death is being reported that successors wait for."""
-        return any(time.monotonic() < since + PATIENCE_SECONDS for since, _ in self._first.values())
+        """Whether a death is not yet reported that successors wait for."""
+        latest = time.monotonic() - PATIENCE_SECONDS
+        return any(not one.is_second and latest < one.since for one in (*self._at_work.values(), *self._later))
 
     def hold(self, report: Report) -> None:
         """Report a death, by a process of its own."""
-        if pid := self._start(report):
-            self._first[pid] = (time.monotonic(), report)
+        self._send(_Errand(report))
 
     def ended(self, pid: int) -> bool:
         """One process has ended; whether it was an undertaker."""
-        if pid in self._first:
-            _, report = self._first.pop(pid)
-            self._later.append((time.monotonic() + SECOND_LOOK_SECONDS, report))
-            return True
-        found = pid in self._second
-        self._second.discard(pid)
-        return found
+        errand = self._at_work.pop(pid, None)
+        if errand is not None and not errand.is_second:
+            due = time.monotonic() + SECOND_LOOK_SECONDS
+            self._later.append(_Errand(errand.report, is_second=True, due=due))
+        return errand is not None
 
     def look_again(self) -> None:
-        """Start the second looks that are due."""
-        due = [report for at, report in self._later if at <= time.monotonic()]
-        self._later = [one for one in self._later if one[1] not in due]
-        self._second |= {pid for report in due if (pid := self._start(report))}
+        """Do what is due: second looks, and what could not be done before."""
+        now = time.monotonic()
+        due = [errand for errand in self._later if errand.due <= now]
+        self._later = [errand for errand in self._later if errand.due > now]
+        for errand in due:
+            self._send(errand)
 
     def give_up(self) -> None:
         """There is no time left: the leases expire by themselves."""
         self._later.clear()
-        for pid in (*self._first, *self._second):
+        for pid in self._at_work:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
-    def _start(self, report: Report) -> int:
+    def _send(self, errand: _Errand) -> None:
         try:
-            return self._nursery.start_undertaker(report)
+            self._at_work[self._nursery.start_undertaker(errand.report)] = errand
         except OSError as error:
+            self._postpone(errand, error)
+
+    def _postpone(self, errand: _Errand, error: OSError) -> None:
+        """Room for a process may be there a moment later, and innocent jobs depend on it."""
+        now = time.monotonic()
+        if now - errand.since > self._lease:
             logger.error("cannot report a death: %s; the leases expire by themselves", error)
-            return 0
+            return
+        if not errand.postponed:
+            logger.error("cannot report a death yet: %s; trying again", error)
+        errand.postponed, errand.due = True, now + RETRY_SECONDS
+        self._later.append(errand)

@@ -55,7 +55,7 @@ class Supervisor:
         self._slots = [Slot(number) for number in range(1, options.processes + 1)]
         self._nursery = Nursery(options, inbox, self._close_in_child)
         self._cells = CellHouse(self._nursery)
-        self._funerals = Funerals(self._nursery)
+        self._funerals = Funerals(self._nursery, options.lease)
         self._orders: deque[tuple[Child, Message]] = deque()
         self._health = Health(options, self._selector)
         self._announced = False
