@@ -86,7 +86,8 @@ def worker() -> str:
         "A signal to the whole process group or container does no harm: Ctrl-C in a terminal, or a service "
         "manager that signals everybody. A child that gets it directly stops admitting and leaves the rest to the "
         "supervisor; a process that runs one isolated job ignores it. A signal is noted from the first moment of "
-        "the start, and obeyed also while the database does not answer.",
+        "the start, and obeyed also while the database does not answer. A handler of yours for one of these "
+        "signals, or for `SIGCHLD`, that is set when your jobs are imported is replaced by the worker's.",
         "`SIGTERM` to one child alone: it finishes what runs and is replaced. With `--processes 0` there is no "
         "supervisor, and `SIGQUIT` and `SIGHUP` do what they do to any program.",
         "## Exit codes",

@@ -75,6 +75,7 @@ def serve_alone(
         signals.repeat(number)
     try:
         load()
+        signals.install()
         return serve(options, options.name, orders, None, announce)
     finally:
         signals.uninstall()

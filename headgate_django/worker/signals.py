@@ -19,13 +19,13 @@ class Signals:
         self._replaced: dict[int, Any] = {}
 
     def install(self) -> None:
-        """Listen."""
+        """Listen; once more after something was imported that may have taken a signal for itself."""
         if threading.current_thread() is not threading.main_thread():
             return
         for name, action in self._actions().items():
             number = getattr(signal, name, None)
             if number is not None:
-                self._replaced[number] = signal.signal(number, action)
+                self._replaced.setdefault(number, signal.signal(number, action))
 
     def uninstall(self) -> None:
         """Give the signals back: a worker may have run inside another program, such as a test."""

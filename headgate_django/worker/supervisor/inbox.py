@@ -27,15 +27,19 @@ class Inbox:
         self._wakeup_fd = -1
 
     def install(self) -> None:
-        """Listen. Off the main thread, or where a signal does not exist, nothing is installed."""
+        """Listen; once more after something was imported that may have taken a signal for itself.
+
+        Off the main thread, or where a signal does not exist, nothing is installed.
+        """
         if threading.current_thread() is not threading.main_thread():
             return
         if self._ends:
-            self._wakeup_fd = signal.set_wakeup_fd(self._ends[1], warn_on_full_buffer=False)
+            before = signal.set_wakeup_fd(self._ends[1], warn_on_full_buffer=False)
+            self._wakeup_fd = self._wakeup_fd if self._replaced else before
         for name in NAMES:
             number = getattr(signal, name, None)
             if number is not None:
-                self._replaced[number] = signal.signal(number, self._note)
+                self._replaced.setdefault(number, signal.signal(number, self._note))
 
     def uninstall(self) -> None:
         """Give the signals back. Once; a second call does nothing."""

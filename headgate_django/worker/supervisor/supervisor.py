@@ -68,6 +68,7 @@ class Supervisor:
     def run(self) -> int:
         """Serve until the end; the exit code. Raises ConfigurationError when a jobs module cannot be imported."""
         load()
+        self._inbox.install()
         self._nursery.settle()
         self._health.open()
         try:
