@@ -51,7 +51,8 @@ CHILDREN = (
     (
         "It ends before it is ready, or is not ready within `--start-timeout`",
         f"It is replaced after growing pauses of up to {LONGEST_PAUSE[False]:g} s. {GIVE_UP_AFTER} times in a "
-        "row, in every place: the worker gives up and ends with 1.",
+        "row, in every place: the worker gives up and ends with 1. While the database is away, `--start-timeout` "
+        "begins anew; and a process that was killed because the database had not let it begin is not counted.",
     ),
     (
         f"It gives no sign of life for {FROZEN_SECONDS:g} s and for two leases",

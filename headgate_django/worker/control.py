@@ -29,10 +29,17 @@ class Control:
         self._orders = orders
         self.cells = Cells(channel)
         self._is_serving: Callable[[], bool] = lambda: False
+        self._is_waiting: Callable[[], bool] = lambda: False
 
     def start(self) -> None:
         """Begin. Called in the process itself: a thread that was made before a fork cannot be started after it."""
         threading.Thread(target=self._work, name="headgate-control", daemon=True).start()
+
+    def entering(self, is_waiting: Callable[[], bool]) -> None:
+        """Tell the supervisor that this process needs the database now. ``is_waiting``: whether that is away."""
+        self._is_waiting = is_waiting
+        with contextlib.suppress(Closed):
+            self._channel.post({"t": "entering"})
 
     def ready(self, line: str, is_serving: Callable[[], bool]) -> None:
         """Tell the supervisor that this process admits now. ``is_serving`` is asked for each sign of life."""
@@ -73,7 +80,8 @@ class Control:
         if self._channel.congested:  # it does not read: more of the same would not help
             self._channel.flush()
             return
-        self._channel.post({"t": "pulse", "serving": self._is_serving(), "quiet": self._orders.is_quiet})
+        state = {"serving": self._is_serving(), "waiting": self._is_waiting(), "quiet": self._orders.is_quiet}
+        self._channel.post({"t": "pulse", **state})
 
     def _do(self, message: Message) -> None:
         match message["t"]:

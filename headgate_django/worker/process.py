@@ -43,7 +43,10 @@ def serve(
         sync_declared(using=using)
         runtime.register()
 
-    Trouble(using).insist("enter the database", enter, lambda: orders.stopping)
+    trouble = Trouble(using)
+    if control:
+        control.entering(lambda: trouble.pausing > 0)
+    trouble.insist("enter the database", enter, lambda: orders.stopping)
     sweeper = Sweeper(worker_id, using) if options.duties else None
     if sweeper:
         orders.on_resign(sweeper.resign)

@@ -218,12 +218,11 @@ def test_when_the_supervisor_is_killed_its_processes_finish_and_end():
 
 
 def test_a_process_that_is_not_ready_in_time_is_killed_and_replaced():
-    unreachable = {"HEADGATE_TEST_DB_NAME": "/nowhere/at/all"}
-    with worker("--start-timeout", "1", ready=False, **unreachable) as process:
+    frozen = {"HEADGATE_TEST_CHILD_DIES": str(int(signal.SIGSTOP))}
+    with worker("--start-timeout", "1", ready=False, **frozen) as process:
         process.wait_for_line("died before it was ready: killed by SIGKILL (signal 9) (was not ready in time)")
-        assert terminate(process) == 0, process.output
-
-    assert "nowhere" not in process.output
+        process.signal(signal.SIGQUIT)
+        assert process.wait() == 0, process.output
 
 
 def test_processes_that_end_before_they_are_ready_are_replaced_ever_later_and_then_given_up():

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 
 import pytest
+from django.db import connection
 
 from headgate_django.core.states import State
 from headgate_django.models import Job
+from headgate_django.worker.channel import Channel
+from headgate_django.worker.supervisor.child import Child
+from headgate_django.worker.supervisor.slot import Slot
 from tests.sample import jobs
 from tests.sample.models import Run
 from tests.support.processes import terminate, wait_until, worker
@@ -33,3 +38,34 @@ def test_a_jobs_module_that_takes_signals_for_itself_keeps_no_death_and_no_order
 def test_a_jobs_module_that_takes_signals_for_itself_keeps_no_order_from_a_process_alone():
     with worker("--processes", "0", HEADGATE_TEST_TAKES_SIGNALS="1") as process:
         assert terminate(process) == 0, process.output
+
+
+def test_a_database_that_is_away_at_the_start_is_waited_for_beyond_the_start_timeout(vendor, tmp_path):
+    if vendor != "sqlite":
+        pytest.skip("a file comes back more simply than a server")
+    path = tmp_path / "away.sqlite3"
+    path.symlink_to(tmp_path / "nowhere" / "at all")
+    with worker("--start-timeout", "2", ready=False, HEADGATE_TEST_DB_NAME=str(path)) as process:
+        process.wait_for_line("cannot enter the database")
+        children = process.children()
+        time.sleep(5)  # the outage itself
+        path.unlink()
+        path.symlink_to(connection.settings_dict["NAME"])
+        process.wait_for_line("ready")
+        assert process.children() == children
+        assert terminate(process) == 0, process.output
+
+    assert "nowhere" not in process.output
+
+
+@pytest.mark.parametrize("entering", [True, False], ids=["kept waiting by the database", "not so far"])
+def test_a_process_that_was_killed_at_its_start_speaks_against_itself_only_if_it_was_not_waiting(entering):
+    slot = Slot(1)
+    for _ in range(3):
+        ours, theirs = Channel.pair()
+        child = Child(1, "w1/1-abc", ours, entering=entering, because="was not ready in time")
+        slot.replace_after(child)
+        ours.close()
+        theirs.close()
+
+    assert slot.never_ready == (0 if entering else 3)

@@ -35,6 +35,10 @@ class Child:
     channel: Channel
     started: float = field(default_factory=time.monotonic)
     heard: float = field(default_factory=time.monotonic)
+    entering: bool = False
+    """Whether it has got as far as to ask the database, which may be away."""
+    waited: float = 0.0
+    """When it said the last time that the database is away."""
     ready_line: str = ""
     serving: bool = False
     rss: int = 0
@@ -55,6 +59,17 @@ class Child:
     def ready(self) -> bool:
         """Whether it has begun to admit."""
         return bool(self.ready_line)
+
+    @property
+    def kept_waiting(self) -> bool:
+        """Whether it was killed because the database had not let it begin: then its end says nothing about it."""
+        return self.entering and not self.ready and bool(self.because)
+
+    def pulsed(self, *, serving: bool, waiting: bool) -> None:
+        """It has given a sign of life."""
+        self.serving = serving
+        if waiting and not self.ready:
+            self.waited = time.monotonic()
 
     def says_goodbye(self, code: int) -> None:
         """It has said that it ends in order."""

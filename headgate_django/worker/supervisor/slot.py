@@ -59,7 +59,8 @@ class Slot:
     def replace_after(self, child: Child) -> float:
         """The process died: the first time it is replaced at once, then after growing pauses; the pause."""
         self.child = None
-        self.never_ready = 0 if child.ready else self.never_ready + 1
+        if not child.kept_waiting:
+            self.never_ready = 0 if child.ready else self.never_ready + 1
         if child.ready and time.monotonic() - child.started > LIVED:
             self.young_deaths = 0
         pause = 0.0

@@ -153,8 +153,10 @@ class Supervisor:
                 logger.debug("process %d: %s", child.pid, child.ready_line)
                 self._next_look = 0.0  # what is told about health is true at once
                 self._announce_once()
+            case "entering":
+                child.entering = True
             case "pulse":
-                child.serving = message["serving"]
+                child.pulsed(serving=message["serving"], waiting=message["waiting"])
                 self._slot_of(child).quiet = message["quiet"]
             case "bye":
                 child.says_goodbye(message["code"])

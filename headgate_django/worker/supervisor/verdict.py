@@ -18,7 +18,7 @@ def verdict(child: Child, now: float, stop_by: float | None, options: WorkerOpti
         return "did not stop in time", True
     if child.farewell is not None and now - child.farewell_at > LEAVE_SECONDS:
         return "did not end after its goodbye", True
-    if not child.ready and now - child.started > options.start_timeout / 1000:
+    if not child.ready and now - max(child.started, child.waited) > options.start_timeout / 1000:
         return "was not ready in time", True
     if now - child.heard > max(FROZEN_SECONDS, 2 * options.lease / 1000):
         return "gave no sign of life", False
