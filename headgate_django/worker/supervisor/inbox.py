@@ -18,11 +18,9 @@ class Inbox:
 
     def __init__(self) -> None:
         self._noted: list[int] = []
-        self._ends: list[int] = []
-        if hasattr(os, "fork"):  # elsewhere nobody waits
-            self._ends = list(os.pipe())
-            for end in self._ends:
-                os.set_blocking(end, False)
+        self._ends: list[int] = list(os.pipe()) if hasattr(os, "fork") else []  # elsewhere nobody waits
+        for end in self._ends:
+            os.set_blocking(end, False)
         self._replaced: dict[int, Any] = {}
         self._wakeup_fd = -1
 
