@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import faulthandler
 import logging
-import sys
 from collections.abc import Callable, Iterable
 
 from django.conf import settings
@@ -14,6 +12,7 @@ from django.db import connections
 from headgate_django.control.declare import sync_declared
 from headgate_django.jobs import registry
 from headgate_django.models.store import alias
+from headgate_django.worker import streams
 from headgate_django.worker.control import Control
 from headgate_django.worker.options import WorkerOptions
 from headgate_django.worker.orders import Orders
@@ -60,8 +59,7 @@ def serve(
     finally:
         if sweeper:
             sweeper.stop()
-        with contextlib.suppress(OSError):
-            sys.stdout.flush()
+        streams.flush()
 
 
 def serve_alone(
@@ -93,7 +91,7 @@ def load() -> None:
 
 def be_worker(options: WorkerOptions, worker_id: str, control: Control, orders: Orders) -> int:
     """The life of a supervised process, which hears its signals already; its exit code."""
-    faulthandler.enable()
+    faulthandler.enable(2)  # whatever an import has made of sys.stderr
     control.start()
     serve(options, worker_id, orders, control, lambda line: logger.debug("%s", line))
     code = orders.exit_code

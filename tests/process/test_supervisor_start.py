@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
 from django.db import connection
 
 from headgate_django.core.states import State
-from headgate_django.models import Job
+from headgate_django.models import Attempt, Job
 from headgate_django.worker.channel import Channel
 from headgate_django.worker.supervisor.child import Child
 from headgate_django.worker.supervisor.slot import Slot
 from tests.sample import jobs
 from tests.sample.models import Run
-from tests.support.processes import terminate, wait_until, worker
+from tests.support.processes import ROOT, environment, terminate, wait_until, worker
 
 pytestmark = [pytest.mark.process, pytest.mark.django_db(transaction=True)]
 
@@ -69,3 +71,27 @@ def test_a_process_that_was_killed_at_its_start_speaks_against_itself_only_if_it
         theirs.close()
 
     assert slot.never_ready == (0 if entering else 3)
+
+
+@pytest.mark.parametrize("closed", ["2>&-", "<&- >&- 2>&-"], ids=["no errors", "nothing at all"])
+def test_a_worker_that_was_started_with_closed_streams_works_and_keeps_what_jobs_print(closed):
+    enqueued = [jobs.ok.enqueue(), jobs.alone.enqueue("talk")]
+    command = f"exec {sys.executable} -m django headgate_worker --lease 300 {closed}"
+    process = subprocess.Popen(
+        ["sh", "-c", command],
+        cwd=ROOT,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        wait_until(lambda: is_completed(enqueued[0]), "completed")
+        wait_until(lambda: Attempt.objects.exists(), "ended")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+    assert "written at the end" in Attempt.objects.get().logs

@@ -14,6 +14,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from headgate_django.exceptions import ConfigurationError
 from headgate_django.worker.options import OPTIONS, WorkerOptions, resolve
 from headgate_django.worker.process import serve_alone
+from headgate_django.worker.streams import fill_in
 from headgate_django.worker.supervisor.inbox import Inbox
 from headgate_django.worker.supervisor.reload import RELOADED, Reloader
 from headgate_django.worker.supervisor.supervisor import Supervisor
@@ -36,6 +37,10 @@ class Command(BaseCommand):
     requires_system_checks = ()
     is_program = False
     """Whether the interpreter ends with the command."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        fill_in()  # first of all: even this class keeps the standard output
+        super().__init__(*args, **kwargs)
 
     def run_from_argv(self, argv: list[str]) -> None:
         self.is_program = True

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import signal
-import sys
 import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn
+
+from headgate_django.worker import streams
 
 FAILED = 70
 """Exit code of a child whose work raised (EX_SOFTWARE)."""
@@ -21,7 +21,7 @@ def fork(prepare: Callable[[], None], work: Callable[[], int]) -> int:
     ``prepare`` runs first in the child, while signals are held back: it replaces the parent's handlers and closes
     the parent's descriptors, so a signal that arrives in between is the child's.
     """
-    _flush()
+    streams.flush()
     held_back = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:
         pid = os.fork()
@@ -42,12 +42,6 @@ def _live(prepare: Callable[[], None], work: Callable[[], int], held_back: set[A
         except BaseException:
             traceback.print_exc()
         logging.shutdown()
-        _flush()
+        streams.flush()
     finally:
         os._exit(code)  # no way back, also when nobody reads any more, and no waiting for threads of a handler
-
-
-def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):  # nobody reads it, or it is closed
-            stream.flush()
