@@ -74,7 +74,7 @@ class Channel:
         """
         data = frames.pack({**message, "fds": len(fds)} if fds else message)
         with self._lock:
-            self._unsent.append((memoryview(data), tuple(os.dup(fd) for fd in fds)))
+            self._unsent.append((memoryview(data), _copies(fds)))
         self.flush()
 
     def flush(self) -> None:
@@ -163,6 +163,17 @@ class Channel:
             # The kernel drops those for which this process has no room.
             message["fds"] = [self._fds.popleft() for _ in range(min(message["fds"], len(self._fds)))]
         return message
+
+
+def _copies(fds: Iterable[int]) -> tuple[int, ...]:
+    copies: list[int] = []
+    try:
+        for fd in fds:
+            copies.append(os.dup(fd))
+    except OSError:
+        _close(copies)
+        raise
+    return tuple(copies)
 
 
 def _close(fds: Iterable[int]) -> None:

@@ -36,6 +36,7 @@ class Port:
         self._selector = selector
         self._answer = answer
         self._listener: socket.socket | None = None
+        self._deaf = False
         self._callers: list[_Caller] = []
 
     def open(self, address: str) -> str:
@@ -53,11 +54,14 @@ class Port:
         return f"[{host}]:{number}" if ":" in host else f"{host}:{number}"
 
     def tidy(self) -> None:
-        """Hang up on those that take too long."""
+        """Hang up on those that take too long, and listen again if there was no room for one more."""
         now = time.monotonic()
         for caller in list(self._callers):
             if now - caller.since > PATIENCE_SECONDS:
                 self._hang_up(caller)
+        if self._deaf and self._listener is not None:
+            self._deaf = False
+            self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
 
     def close(self) -> None:
         """Release the sockets, here or in a forked child."""
@@ -68,14 +72,20 @@ class Port:
 
     def _accept(self) -> None:
         assert self._listener is not None
-        with contextlib.suppress(OSError):
+        try:
             end, _ = self._listener.accept()
-            end.setblocking(False)
-            if len(self._callers) >= MAX_CALLERS:
-                self._hang_up(self._callers[0])
-            caller = _Caller(end)
-            self._callers.append(caller)
-            self._selector.register(end, selectors.EVENT_READ, lambda: self._hear(caller))
+        except (
+            OSError
+        ):  # it may be that no descriptor is left: the caller waits, and would wake us again and again
+            self._selector.unregister(self._listener)
+            self._deaf = True
+            return
+        end.setblocking(False)
+        if len(self._callers) >= MAX_CALLERS:
+            self._hang_up(self._callers[0])
+        caller = _Caller(end)
+        self._callers.append(caller)
+        self._selector.register(end, selectors.EVENT_READ, lambda: self._hear(caller))
 
     def _hear(self, caller: _Caller) -> None:
         try:
