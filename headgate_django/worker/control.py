@@ -51,7 +51,9 @@ class Control:
         """Tell the supervisor that this process ends in order. The exit code alone may be a handler's doing."""
         end = time.monotonic() + FAREWELL_SECONDS
         with contextlib.suppress(Closed):
-            self._channel.post({"t": "bye", "code": code, "quiet": self._orders.is_quiet})
+            self._channel.post(
+                {"t": "bye", "code": code, "quiet": self._orders.is_quiet, "unwritten": self._orders.unwritten}
+            )
             while self._channel.congested and time.monotonic() < end:
                 time.sleep(0.01)
                 self._channel.flush()

@@ -31,6 +31,11 @@ class Door:
         self._heard = heard
         self._unsure_until: float | None = None
 
+    @property
+    def is_unsure(self) -> bool:
+        """Whether there may be more of it."""
+        return self._unsure_until is not None
+
     def admit(self, capacity: int) -> list[Claim]:
         """As the gate's. Raises a database error, after which it is not known what was admitted."""
         self.make_sure()

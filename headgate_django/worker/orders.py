@@ -25,6 +25,8 @@ class Orders:
         self._quiet = False
         self._dump = False
         self._for_good = False
+        self.unwritten = False
+        """Whether this process ends without having written all that has to be written."""
 
     def on_wake(self, wake: Callable[[], None]) -> None:
         """Whom to wake when something was ordered."""

@@ -242,6 +242,7 @@ class Runtime:
         idle = self._flight.close(0.1) and not self._flight.stuck
         self._acks.insist(self._trouble)
         self._trouble.guard("make sure of an admission", self._door.make_sure)
+        self._orders.unwritten = len(self._acks) > 0 or self._door.is_unsure
         self._trouble.guard("leave", self._heartbeat.leave)
         return idle
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 
 from headgate_django import enqueue_many
 from headgate_django.core.states import State
-from headgate_django.models import Job
+from headgate_django.models import Job, Worker
 from tests.sample import jobs
 from tests.sample.models import Run
 from tests.support.locks import held
@@ -36,3 +38,21 @@ def test_a_locked_running_job_holds_up_neither_the_acks_nor_the_renewals_of_the_
 
     # Whoever locks a running job for longer than its lease may cost that one a second run, but no other.
     assert set(Job.objects.exclude(pk=locked.pk).values_list("fence", "crash_attempt")) == {(1, 0)}
+
+
+def test_a_worker_that_ends_while_a_job_of_it_is_locked_gives_that_one_back_afterwards(vendor):
+    if vendor == "sqlite":
+        pytest.skip("SQLite locks no rows")
+    locked, free = jobs.once.enqueue("locked", 60.0), jobs.once.enqueue("free", 60.0)
+    with worker("--lease", "300") as process:
+        wait_until(lambda: Run.objects.count() == 2, "both entered")
+        with held(lambda: Job.objects.select_for_update().get(pk=locked.pk)):
+            process.signal(signal.SIGTERM)
+            process.wait_for_line("stopping")
+            process.signal(signal.SIGTERM)
+            wait_until(lambda: not Worker.objects.exists(), "it has left")
+        assert process.wait() == 0, process.output
+
+    for job in (locked, free):
+        job.refresh_from_db()
+        assert (job.state, job.interruptions, job.crash_attempt) == (State.AVAILABLE, 1, 0)

@@ -47,6 +47,8 @@ class Child:
     farewell: int | None = None
     """The exit code with which it said to end in order: it holds nothing any more."""
     farewell_at: float = 0.0
+    unwritten: bool = False
+    """Whether it has left something behind that it could not write."""
     dead: bool = False
     blameless: bool = False
     """Whether no job of it is to blame for its end."""
@@ -71,9 +73,9 @@ class Child:
         if waiting and not self.ready:
             self.waited = time.monotonic()
 
-    def says_goodbye(self, code: int) -> None:
+    def says_goodbye(self, code: int, *, unwritten: bool) -> None:
         """It has said that it ends in order."""
-        self.farewell, self.farewell_at = code, time.monotonic()
+        self.farewell, self.farewell_at, self.unwritten = code, time.monotonic(), unwritten
 
     def tell(self, message: Message) -> None:
         """Send an order, without waiting for one that does not read; one that is gone will be reaped."""

@@ -74,9 +74,8 @@ class Port:
         assert self._listener is not None
         try:
             end, _ = self._listener.accept()
-        except (
-            OSError
-        ):  # it may be that no descriptor is left: the caller waits, and would wake us again and again
+        except OSError:
+            # No descriptor may be left: the caller waits, and would wake us again and again.
             self._selector.unregister(self._listener)
             self._deaf = True
             return

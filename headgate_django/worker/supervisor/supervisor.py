@@ -28,7 +28,7 @@ from headgate_django.worker.supervisor.inbox import Inbox
 from headgate_django.worker.supervisor.nursery import Nursery
 from headgate_django.worker.supervisor.reaper import Reaper
 from headgate_django.worker.supervisor.slot import Slot
-from headgate_django.worker.supervisor.undertaker import Report
+from headgate_django.worker.supervisor.undertaker import UNWRITTEN, Report
 from headgate_django.worker.supervisor.verdict import verdict
 
 logger = logging.getLogger("headgate_django.worker")
@@ -159,7 +159,7 @@ class Supervisor:
                 child.pulsed(serving=message["serving"], waiting=message["waiting"])
                 self._slot_of(child).quiet = message["quiet"]
             case "bye":
-                child.says_goodbye(message["code"])
+                child.says_goodbye(message["code"], unwritten=message["unwritten"])
                 self._slot_of(child).quiet = message["quiet"]
             case "spawn":
                 self._cells.start(child, message)
@@ -196,6 +196,8 @@ class Supervisor:
             if death.code != child.farewell:
                 logger.warning("process %d (%s) had said goodbye: %s", child.pid, child.worker_id, death)
             slot.leave(for_good=child.farewell == DONE)
+            if child.unwritten:
+                self._funerals.hold(Report(child.worker_id, UNWRITTEN, innocent, is_crash=False))
             return
         pause = slot.replace_after(child)
         when = "" if self._stopping else f"; replaced in {pause:.1f} s" if pause else "; replaced now"

@@ -22,6 +22,12 @@ from headgate_django.worker.trouble import Trouble
 logger = logging.getLogger("headgate_django.worker")
 
 
+UNWRITTEN = Failure(
+    error_class="Unwritten", message="ended before it could write how its runs had ended", group="unwritten"
+)
+"""Of a process that ended in order while the database was away, or somebody held its jobs' rows: no crash."""
+
+
 @dataclass(frozen=True)
 class Report:
     """Who died, of what, and who is innocent of it."""
