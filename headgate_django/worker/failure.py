@@ -1,11 +1,12 @@
-"""From an exception to bounded text: the exception itself never travels and is never stored."""
+"""From an exception to bounded text, which alone travels and is stored; and what becomes of a job without room."""
 
 from __future__ import annotations
 
 import hashlib
 import traceback
 
-from headgate_django.core.outcomes import Failure
+from headgate_django.core.outcomes import Failure, Outcome
+from headgate_django.core.states import Event
 from headgate_django.core.text import bounded, storable
 
 MAX_CLASS = 255
@@ -13,6 +14,8 @@ MAX_MESSAGE = 4_096
 MAX_TRACEBACK = 16_384
 MAX_FRAMES = 64
 MAX_GROUP_MEMBERS = 15
+
+NO_ROOM_DELAY_MS = 5_000
 
 
 def describe(error: BaseException) -> Failure:
@@ -23,6 +26,12 @@ def describe(error: BaseException) -> Failure:
         traceback=bounded(_traceback(error), MAX_TRACEBACK),
         group=_group(error),
     )
+
+
+def no_room(error_class: str, message: str, group: str) -> Outcome:
+    """There is no room to run it here: the job waits a while, at no cost, since its handler was not called."""
+    failure = Failure(error_class=error_class, message=bounded(message, MAX_MESSAGE), group=group)
+    return Outcome(event=Event.SNOOZE, delay_ms=NO_ROOM_DELAY_MS, failure=failure)
 
 
 def class_path(error_type: type[BaseException]) -> str:

@@ -14,6 +14,7 @@ from headgate_django.jobs import registry
 from headgate_django.worker.cells import Cell, Cells, NoCell
 from headgate_django.worker.channel import Closed, Message
 from headgate_django.worker.executors import wire
+from headgate_django.worker.failure import no_room
 from headgate_django.worker.overtime import cut_short
 from headgate_django.worker.run import Run
 
@@ -29,7 +30,6 @@ READS = 16
 """Pieces of output that are read before something else is looked at: it may never end."""
 
 MEMORY_LIMIT, TOO_MANY_PROCESSES, TIME_IS_UP = "memory limit", "too many processes", "time is up"
-NO_CELL_DELAY_MS = 5_000
 
 
 class IsolatedExecutor:
@@ -45,10 +45,7 @@ class IsolatedExecutor:
         try:
             cell = self._cells.start(run.claim, handler.memory_limit if handler else 0)
         except NoCell as error:
-            failure = Failure(
-                error_class="NoProcess", message=f"could not be isolated: {error}", group="no-process"
-            )
-            return Outcome(event=Event.SNOOZE, delay_ms=NO_CELL_DELAY_MS, failure=failure)
+            return no_room("NoProcess", f"could not be isolated: {error}", "no-process")
         conversation = _Conversation(run, cell, self._cells)
         try:
             conversation.begin()
