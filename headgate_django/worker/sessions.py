@@ -17,20 +17,30 @@ ROUNDS = 50
 
 @dataclass
 class Session:
-    """The processes of one session, and their resident memory together, in bytes."""
+    """The living processes of one session, and their resident memory together, in bytes."""
 
     pids: list[int] = field(default_factory=list)
     rss: int = 0
+    zombies: int = 0
+    """Those that have ended, and still take a number each because nobody has waited for them."""
+
+    @property
+    def size(self) -> int:
+        """How many numbers of processes it takes."""
+        return len(self.pids) + self.zombies
 
 
 def sessions() -> dict[int, Session]:
     """Every session of this machine, by its leader's pid. Empty where the kernel does not list them."""
     found: dict[int, Session] = {}
     with contextlib.suppress(OSError):  # no descriptor is left to look with
-        for pid, leader, rss in _processes():
+        for pid, leader, rss, is_zombie in _processes():
             session = found.setdefault(leader, Session())
-            session.pids.append(pid)
-            session.rss += rss
+            if is_zombie:
+                session.zombies += 1
+            else:
+                session.pids.append(pid)
+                session.rss += rss
     return found
 
 
@@ -50,7 +60,7 @@ def end_session(leader: int) -> None:
     _signal_group(leader, signal.SIGKILL)
 
 
-def _processes() -> Iterator[tuple[int, int, int]]:
+def _processes() -> Iterator[tuple[int, int, int, bool]]:
     if not PROC.exists():
         return
     page = os.sysconf("SC_PAGE_SIZE")
@@ -60,8 +70,7 @@ def _processes() -> Iterator[tuple[int, int, int]]:
         with contextlib.suppress(OSError, ValueError, IndexError):
             # The name of the program, in brackets, may hold anything: the numbers begin behind the last bracket.
             fields = Path(PROC, name, "stat").read_bytes().rpartition(b")")[2].split()
-            if fields[0] != b"Z":
-                yield int(name), int(fields[3]), int(fields[21]) * page
+            yield int(name), int(fields[3]), int(fields[21]) * page, fields[0] == b"Z"
 
 
 def _signal(pid: int, number: int) -> None:

@@ -157,6 +157,15 @@ def test_a_fork_bomb_is_ended_with_everything_it_started_and_fails():
     assert not [pid for pid in Run.objects.values_list("pid", flat=True) if os.path.exists(f"/proc/{pid}")]
 
 
+def test_processes_that_have_ended_count_until_somebody_has_waited_for_them():
+    job = jobs.alone.enqueue("zombies", 100)
+
+    end(job)
+
+    job.refresh_from_db()
+    assert (job.state, job.error_class) == (State.RETRYABLE, "TooManyProcesses")
+
+
 def test_a_handler_that_forks_succeeds_once_and_leaves_no_process_behind():
     forked, left = jobs.alone.enqueue("fork"), jobs.alone.enqueue("leave")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import os
 import signal
 import subprocess
@@ -98,6 +99,49 @@ def _leave_a_child(value, context):
     subprocess.Popen(["sleep", "1000"])
 
 
+def _leave_a_daemon(value, context):
+    """Leaves a copy in a session of its own, which has all descriptors and prints while anybody reads."""
+    pid = os.fork()
+    if pid == 0:
+        os.setsid()
+        with contextlib.suppress(OSError):
+            while True:
+                os.write(2, b"tick\n")
+                time.sleep(0.1)
+        os._exit(0)
+    while os.getsid(pid) == os.getsid(0):
+        time.sleep(0.01)
+    os._exit(value)
+
+
+def _start_a_group(value, context):
+    program = subprocess.Popen(["sleep", "1000"], process_group=0)
+    Run.objects.create(name="program", job_id=context.job_id, pid=program.pid)
+    time.sleep(value)
+
+
+def _hold_the_interpreter(value, context):
+    ctypes.PyDLL(None).sleep(value)  # in C and with the lock, as a regular expression does
+
+
+def _leave_zombies(value, context):
+    for _ in range(value):
+        if os.fork() == 0:
+            os._exit(0)
+    time.sleep(300)
+
+
+def _lose_stdout(value, context):
+    sys.stdout = None
+
+
+def _lose_stderr(value, context):
+    sys.stderr = None
+    Run.objects.create(name="lost", job_id=context.job_id)
+    for _ in range(value * 100):
+        time.sleep(0.01)
+
+
 ALONE = {
     "nothing": lambda value, context: None,
     "raise": _raise,
@@ -113,6 +157,13 @@ ALONE = {
     "size": _size,
     "fork": lambda value, context: os.fork(),
     "leave": _leave_a_child,
+    "daemon": _leave_a_daemon,
+    "group": _start_a_group,
+    "hold": _hold_the_interpreter,
+    "zombies": _leave_zombies,
+    "close stdout": lambda value, context: sys.stdout.close(),
+    "lose stdout": _lose_stdout,
+    "lose stderr": _lose_stderr,
     "sleep": lambda value, context: time.sleep(value),
 }
 
@@ -127,6 +178,24 @@ def hog(context: Context) -> None:
 async def alone_async(seconds: float, *, context: Context) -> None:
     await Run.objects.acreate(name="alone async", job_id=context.job_id, pid=os.getpid())
     await asyncio.sleep(seconds)
+
+
+@job("sample:alone_async_does", isolated=True, timeout=4, backoff=lambda exception, attempt: 3600)
+async def alone_async_does(what: str) -> None:
+    """Harms the event loop of its process."""
+    loop = asyncio.get_running_loop()
+    if what == "leave a thread":
+        loop.run_in_executor(None, time.sleep, 60)
+    elif what == "exit in a task":
+        task = asyncio.ensure_future(_exit())
+        await asyncio.wait([task])
+    elif what == "stop the loop":
+        loop.stop()
+    await asyncio.sleep(0.01)
+
+
+async def _exit() -> None:
+    sys.exit(3)
 
 
 HOARD = []

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import os
+import signal
 import stat
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,9 @@ from headgate_django import Context, job
 from tests.sample.models import Run, record
 
 KEPT: list[Any] = []
+
+CACHE = bytes(int(os.environ.get("HEADGATE_TEST_CACHE_MB", "0")) * 1024**2)
+"""Memory that the application has asked for, and never touched."""
 
 
 @job("sample:shares", backoff=lambda exception, attempt: 3600)
@@ -64,6 +70,20 @@ def _scribbles(value: Any, context: Context) -> None:
     time.sleep(60)
 
 
+def _hangs_up(value: Any, context: Context) -> None:
+    """As a process that is dying: its descriptors are closed some time before it is dead."""
+    sockets = []
+    for fd in range(3, 64):
+        with contextlib.suppress(OSError):
+            if stat.S_ISSOCK(os.fstat(fd).st_mode):
+                sockets.append(fd)
+    close = ctypes.PyDLL(None).close  # which keeps the lock of the interpreter: no other thread sees this
+    sys.setswitchinterval(60)
+    for fd in sockets:
+        close(fd)
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
 def _fills(spare_mb: int, context: Context) -> None:
     """Leaves room for data, but not for the stack of one more thread."""
     import resource
@@ -83,11 +103,17 @@ SHARES = {
     "_exit": lambda value, context: os._exit(value),
     "copy": _leaves_a_copy,
     "fills": _fills,
+    "hangs up": _hangs_up,
     "opens": _opens,
     "opens all": _opens_all,
     "orphans": _orphans,
     "scribbles": _scribbles,
 }
+
+
+@job("sample:limited", isolated=True, memory_limit="64MB", backoff=lambda exception, attempt: 3600)
+def limited() -> None:
+    """Needs no memory at all."""
 
 
 @job("sample:hogs_loop", timeout=60)

@@ -14,6 +14,7 @@ from headgate_django.models import clock
 from tests.sample.dangerous import (
     alone,
     alone_async,
+    alone_async_does,
     grows,
     hog,
     segfaults,
@@ -29,6 +30,7 @@ from tests.sample.models import Run, record
 __all__ = [
     "alone",
     "alone_async",
+    "alone_async_does",
     "grows",
     "hog",
     "segfaults",

@@ -112,7 +112,7 @@ def close(order: Message) -> None:
 
 
 def _excess(one: CellProcess, session: Session) -> str:
-    if len(session.pids) > MAX_PROCESSES:
+    if session.size > MAX_PROCESSES:
         return f"{TOO_MANY_PROCESSES}: more than {MAX_PROCESSES}"
     used = session.rss - one.baseline
     if 0 < one.memory_limit < used:
