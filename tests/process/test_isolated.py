@@ -63,6 +63,17 @@ def test_an_asynchronous_handler_runs_in_a_process_of_its_own():
     assert job.state == State.COMPLETED
 
 
+def test_a_process_that_dies_is_over_although_a_daemon_of_it_goes_on_printing():
+    job = jobs.alone.enqueue("daemon", 3)
+
+    end(job)
+
+    first = Attempt.objects.filter(job=job).first()
+    assert first.outcome == Event.LOSE_LEASE
+    assert "exit code 3" in first.message
+    assert "tick" in first.logs
+
+
 def test_progress_weight_and_a_large_payload_pass():
     RateBudget.objects.create(
         rate_class=RateClass.objects.create(name="api"), limit=100, window_ms=3_600_000, burst=100

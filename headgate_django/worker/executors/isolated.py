@@ -27,7 +27,7 @@ EXIT_SECONDS = 5.0
 LOOK_SECONDS = 1.0
 
 READS = 16
-"""Pieces of output that are read before something else is looked at: it may never end."""
+"""Pieces that are read of what may never end, before something else is looked at."""
 
 MEMORY_LIMIT, TOO_MANY_PROCESSES, TIME_IS_UP = "memory limit", "too many processes", "time is up"
 
@@ -103,13 +103,16 @@ class _Conversation:
             self._cells.kill(self._cell, "did not end")
             self._cell.reported.wait(EXIT_SECONDS)
         self._read_output()
-        with contextlib.suppress(Closed):  # it may have said so in the moment in which it ended
-            self._read_channel()
+        with contextlib.suppress(Closed):
+            for _ in range(READS):  # it may have said so in the moment in which it ended, behind much else
+                self._read_channel()
         outcome = self._outcome or self._post_mortem()
         return replace(outcome, logs=outcome.logs + self._tail())
 
     def _listen(self) -> bool:
         channel, output = self._cell.channel, self._cell.output
+        # A process that outlived the cell, in a session of its own, may hold both open, and print, for ever.
+        over = self._cell.reported.is_set() and not self._cells.orphaned
         poll = select.poll()  # not select, which refuses the numbers above 1,023 of a process with many files
         poll.register(channel, select.POLLIN | (select.POLLOUT if channel.congested else 0))
         if self._reads_output:
@@ -121,8 +124,7 @@ class _Conversation:
             self._read_channel()
         if output in ready:
             self._reads_output = self._read_output()  # False when the handler itself has closed it
-        # A process that outlived the cell, in a session of its own, may hold the channel open for ever.
-        return bool(ready) or self._cells.orphaned or not self._cell.reported.is_set()
+        return not over
 
     def _read_channel(self) -> None:
         for message in self._cell.channel.receive_ready():
