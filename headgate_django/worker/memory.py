@@ -17,15 +17,18 @@ _EVENTS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_con
 def rss(pid: int) -> int:
     """Resident memory of a process in bytes, now; 0 when it is gone or cannot be read."""
     if PROC.exists():
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            return int((PROC / str(pid) / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-        return 0
+        return _statm(pid, 1)
     with contextlib.suppress(OSError, ValueError, subprocess.SubprocessError):
         answer = subprocess.run(
             ["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, text=True, timeout=5, check=False
         )
         return int(answer.stdout.strip() or 0) * 1024
     return 0
+
+
+def data(pid: int) -> int:
+    """What counts against RLIMIT_DATA, in bytes: touched or not; 0 where that cannot be read."""
+    return _statm(pid, 5)
 
 
 def oom_kills() -> int:
@@ -41,3 +44,9 @@ def oom_kills() -> int:
 def megabytes(size: int) -> str:
     """``84 MB``."""
     return f"{size / 1_048_576:.0f} MB"
+
+
+def _statm(pid: int, field: int) -> int:
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        return int((PROC / str(pid) / "statm").read_text().split()[field]) * os.sysconf("SC_PAGE_SIZE")
+    return 0

@@ -58,6 +58,15 @@ def test_a_process_without_descriptors_postpones_an_isolated_job_at_no_cost():
     assert (job.state, job.attempt, job.error_class) == (State.SCHEDULED, 0, "NoProcess")
 
 
+def test_an_application_that_has_asked_for_much_memory_may_have_jobs_with_a_memory_limit():
+    job = hazards.limited.enqueue()
+    with worker("--lease", "300", HEADGATE_TEST_CACHE_MB="512") as process:
+        wait_until(lambda: Job.objects.filter(pk=job.pk, fence=1).exclude(state=State.RUNNING), "it has ended")
+        assert terminate(process) == 0, process.output
+
+    assert is_completed(job), Attempt.objects.get().message
+
+
 @pytest.mark.parametrize("forced", [False, True], ids=["drained", "forced"])
 def test_an_interrupted_isolated_job_is_dead_before_its_lease_is_given_back(forced):
     job = jobs.stubborn_alone.using(timeout=300).enqueue()

@@ -125,6 +125,7 @@ def _limit_memory(limit: int) -> None:
 
     from headgate_django.worker import memory
 
-    ceiling = memory.rss(os.getpid()) + 2 * limit
-    with contextlib.suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_DATA, (ceiling, ceiling))
+    if used := memory.data(os.getpid()):
+        ceiling = used + 2 * limit
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_DATA, (ceiling, ceiling))
