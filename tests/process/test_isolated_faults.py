@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
+from pathlib import Path
 
 import pytest
 from django.db import transaction
@@ -65,6 +67,21 @@ def test_an_application_that_has_asked_for_much_memory_may_have_jobs_with_a_memo
         assert terminate(process) == 0, process.output
 
     assert is_completed(job), Attempt.objects.get().message
+
+
+def test_a_process_that_cannot_be_made_ready_postpones_its_job_at_no_cost():
+    with worker("--lease", "300", "--no-duties") as process:
+        # What it forks from now on has room for data, but not for the stack of a thread.
+        pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[0])
+        limit = pages * resource.getpagesize() + 6 * 1024**2
+        resource.prlimit(process.pid, resource.RLIMIT_AS, (limit, limit))
+        job = jobs.alone.enqueue("nothing")
+        wait_until(lambda: Job.objects.filter(pk=job.pk, fence=1).exclude(state=State.RUNNING), "it has ended")
+        assert terminate(process) == 0, process.output
+
+    job.refresh_from_db()
+    assert (job.state, job.attempt, job.crash_attempt, job.error_class) == (State.SCHEDULED, 0, 0, "NoProcess")
+    assert "thread" in job.error_summary
 
 
 @pytest.mark.parametrize("forced", [False, True], ids=["drained", "forced"])

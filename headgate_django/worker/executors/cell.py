@@ -10,9 +10,8 @@ import signal
 import sys
 import threading
 import traceback
-from typing import Any
 
-from headgate_django.core.outcomes import Outcome
+from headgate_django.core.outcomes import Claim, Outcome
 from headgate_django.jobs import registry
 from headgate_django.jobs.context import CancelReason, Context
 from headgate_django.worker import hygiene, runner
@@ -24,40 +23,46 @@ from headgate_django.worker.overtime import cut_short
 
 def serve(channel: Channel, output: int, memory_limit: int, using: str) -> None:
     """Run the one job that comes through the channel, and answer with its outcome."""
-    _own_output(output)
-    _limit_memory(memory_limit)
+    process = os.getpid()
     try:
-        claim = wire.unpack_claim(channel.receive()["claim"])
+        outcome = _outcome(channel, output, memory_limit, using)
+        if os.getpid() != process:
+            os._exit(0)  # the handler forked, and this is the copy
+        sys.stdout.flush()
+        sys.stderr.flush()
+        hygiene.after_job()
+        hygiene.close_all()
+        channel.send({"t": wire.OUTCOME, "outcome": wire.pack_outcome(outcome)})
     except Closed:  # it was not wanted any more when it was there
         return
-    context = Context(claim, report=lambda kind, value: channel.send({"t": kind, "value": value}))
-    handler = registry.find(claim.kind)
-    if handler is not None and handler.is_async:
-        job: _SyncJob | _AsyncJob = _AsyncJob(context)
-    else:
-        job = _SyncJob(context)
-    threading.Thread(target=_obey, args=(channel, job), name="headgate-cell", daemon=True).start()
-    process = os.getpid()
-    outcome = job.run(claim, using)
-    if os.getpid() != process:
-        os._exit(0)  # the handler forked, and this is the copy
-    sys.stdout.flush()
-    sys.stderr.flush()
-    hygiene.after_job()
-    hygiene.close_all()
-    channel.send({"t": wire.OUTCOME, "outcome": wire.pack_outcome(outcome)})
+
+
+def _outcome(channel: Channel, output: int, memory_limit: int, using: str) -> Outcome:
+    try:
+        _own_output(output)
+        claim = wire.unpack_claim(channel.receive()["claim"])
+        context = Context(claim, report=lambda kind, value: channel.send({"t": kind, "value": value}))
+        handler = registry.find(claim.kind)
+        job = (_AsyncJob if handler is not None and handler.is_async else _SyncJob)(claim, context)
+        threading.Thread(target=_obey, args=(channel, job), name="headgate-cell", daemon=True).start()
+        _limit_memory(memory_limit)  # at last: all of ours is there
+    except Closed:
+        raise
+    except Exception as error:
+        return wire.not_isolated(error)
+    return job.run(using)
 
 
 class _SyncJob:
     """The main thread runs the handler."""
 
-    def __init__(self, context: Context) -> None:
-        self.context = context
+    def __init__(self, claim: Claim, context: Context) -> None:
+        self.claim, self.context = claim, context
         self._interruptible = Interruptible()
 
-    def run(self, claim: Any, using: str) -> Outcome:
-        outcome = self._interruptible.call(lambda: runner.run(claim, self.context, using))
-        return outcome or cut_short(claim, self.context)
+    def run(self, using: str) -> Outcome:
+        outcome = self._interruptible.call(lambda: runner.run(self.claim, self.context, using))
+        return outcome or cut_short(self.claim, self.context)
 
     def cancel(self, interrupt: bool) -> None:
         if interrupt:
@@ -67,15 +72,15 @@ class _SyncJob:
 class _AsyncJob:
     """The main thread runs an event loop with one task."""
 
-    def __init__(self, context: Context) -> None:
-        self.context = context
+    def __init__(self, claim: Claim, context: Context) -> None:
+        self.claim, self.context = claim, context
         self._task: asyncio.Task[Outcome] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def run(self, claim: Any, using: str) -> Outcome:
+    def run(self, using: str) -> Outcome:
         async def main() -> Outcome:
             self._loop = asyncio.get_running_loop()
-            self._task = asyncio.ensure_future(runner.arun(claim, self.context))
+            self._task = asyncio.ensure_future(runner.arun(self.claim, self.context))
             if self.context.cancelled:
                 self._task.cancel()
             return await self._task
@@ -83,7 +88,7 @@ class _AsyncJob:
         try:
             return asyncio.run(main())
         except asyncio.CancelledError:  # cancelled before the handler began
-            return cut_short(claim, self.context)
+            return cut_short(self.claim, self.context)
 
     def cancel(self, interrupt: bool) -> None:
         if self._loop is not None and self._task is not None:

@@ -14,7 +14,6 @@ from headgate_django.jobs import registry
 from headgate_django.worker.cells import Cell, Cells, NoCell
 from headgate_django.worker.channel import Closed, Message
 from headgate_django.worker.executors import wire
-from headgate_django.worker.failure import no_room
 from headgate_django.worker.overtime import cut_short
 from headgate_django.worker.run import Run
 
@@ -45,7 +44,7 @@ class IsolatedExecutor:
         try:
             cell = self._cells.start(run.claim, handler.memory_limit if handler else 0)
         except NoCell as error:
-            return no_room("NoProcess", f"could not be isolated: {error}", "no-process")
+            return wire.not_isolated(error)
         conversation = _Conversation(run, cell, self._cells)
         try:
             conversation.begin()

@@ -7,6 +7,7 @@ from typing import Any
 
 from headgate_django.core.outcomes import Claim, Failure, Outcome
 from headgate_django.core.states import Event
+from headgate_django.worker.failure import no_room
 
 CLAIM, CANCEL, DUMP = "claim", "cancel", "dump"
 OUTCOME, PROGRESS, WEIGHT = "outcome", "progress", "weight"
@@ -20,6 +21,11 @@ def pack_claim(claim: Claim) -> dict[str, Any]:
 def unpack_claim(fields: dict[str, Any]) -> Claim:
     """The claim again."""
     return Claim(**fields)
+
+
+def not_isolated(error: Exception) -> Outcome:
+    """There is no process for the job, or none that can call its handler."""
+    return no_room("NoProcess", f"could not be isolated: {error}", "no-process")
 
 
 def pack_outcome(outcome: Outcome) -> dict[str, Any]:
