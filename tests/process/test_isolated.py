@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 
@@ -61,6 +62,27 @@ def test_an_asynchronous_handler_runs_in_a_process_of_its_own():
 
     job.refresh_from_db()
     assert job.state == State.COMPLETED
+
+
+def test_a_handler_that_loses_its_standard_output_succeeds_all_the_same():
+    closed, lost = jobs.alone.enqueue("close stdout"), jobs.alone.enqueue("lose stdout")
+
+    end(closed, lost)
+
+    assert set(Job.objects.values_list("state", "fence")) == {(State.COMPLETED, 1)}
+
+
+def test_a_handler_without_standard_error_is_still_reached_after_it_was_asked_where_it_is():
+    job = jobs.alone.using(timeout=2, max_attempts=1).enqueue("lose stderr", 300)
+    with worker("--timeout-grace", "300", "--lease", "300") as process:
+        wait_until(lambda: Run.objects.filter(name="lost").exists(), "entered")
+        process.signal(signal.SIGUSR2)
+        process.wait_for_line("_lose_stderr")
+        wait_until(lambda: settled(job), "settled")
+        assert terminate(process) == 0, process.output
+
+    job.refresh_from_db()
+    assert (job.state, job.error_class) == (State.ARCHIVED, "TimeoutError")
 
 
 def test_a_process_that_dies_is_over_although_a_daemon_of_it_goes_on_printing():

@@ -28,10 +28,7 @@ def serve(channel: Channel, output: int, memory_limit: int, using: str) -> None:
         outcome = _outcome(channel, output, memory_limit, using)
         if os.getpid() != process:
             os._exit(0)  # the handler forked, and this is the copy
-        sys.stdout.flush()
-        sys.stderr.flush()
-        hygiene.after_job()
-        hygiene.close_all()
+        _tidy_up()
         channel.send({"t": wire.OUTCOME, "outcome": wire.pack_outcome(outcome)})
     except Closed:  # it was not wanted any more when it was there
         return
@@ -106,11 +103,29 @@ def _obey(channel: Channel, job: _SyncJob | _AsyncJob) -> None:
 def _do(message: Message, job: _SyncJob | _AsyncJob) -> None:
     if message["t"] == wire.DUMP:
         frame = sys._current_frames().get(threading.main_thread().ident or 0)
-        sys.stderr.write("".join(traceback.format_stack(frame)))
-        sys.stderr.flush()
+        _print("".join(traceback.format_stack(frame)))
         return
     job.context.cancel(CancelReason(message["reason"]))
     job.cancel(message["interrupt"])
+
+
+def _print(text: str) -> None:
+    # Not into sys.stderr, with which the handler may have done anything.
+    with contextlib.suppress(OSError):
+        os.write(2, text.encode("utf-8", "backslashreplace"))
+
+
+def _tidy_up() -> None:
+    # The outcome is known: nothing that happens here may change it.
+    for step in (_flush, hygiene.after_job, hygiene.close_all):
+        with contextlib.suppress(BaseException):
+            step()
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
 
 
 def _own_output(output: int) -> None:
