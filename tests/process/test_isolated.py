@@ -64,6 +64,16 @@ def test_an_asynchronous_handler_runs_in_a_process_of_its_own():
     assert job.state == State.COMPLETED
 
 
+def test_an_asynchronous_handler_alone_with_its_event_loop_is_judged_by_what_it_does_itself():
+    harms = ("leave a thread", "exit in a task", "stop the loop")
+    enqueued = {jobs.alone_async_does.enqueue(what).pk: what for what in harms}
+
+    end(*Job.objects.all())
+
+    states = {enqueued[job.pk]: job.state for job in Job.objects.all()}
+    assert states == dict.fromkeys(harms, State.COMPLETED)
+
+
 def test_a_handler_that_loses_its_standard_output_succeeds_all_the_same():
     closed, lost = jobs.alone.enqueue("close stdout"), jobs.alone.enqueue("lose stdout")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import faulthandler
+import logging
 import os
 import signal
 import sys
@@ -19,6 +20,8 @@ from headgate_django.worker.channel import Channel, Closed, Message
 from headgate_django.worker.executors import wire
 from headgate_django.worker.interrupt import Interruptible
 from headgate_django.worker.overtime import cut_short
+
+logger = logging.getLogger("headgate_django.worker")
 
 
 def serve(channel: Channel, output: int, memory_limit: int, using: str) -> None:
@@ -67,29 +70,34 @@ class _SyncJob:
 
 
 class _AsyncJob:
-    """The main thread runs an event loop with one task."""
+    """The main thread runs an event loop, which ends with the process: what the handler has left there is over."""
 
     def __init__(self, claim: Claim, context: Context) -> None:
         self.claim, self.context = claim, context
+        self._loop = asyncio.new_event_loop()
         self._task: asyncio.Task[Outcome] | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
 
     def run(self, using: str) -> Outcome:
-        async def main() -> Outcome:
-            self._loop = asyncio.get_running_loop()
-            self._task = asyncio.ensure_future(runner.arun(self.claim, self.context))
-            if self.context.cancelled:
-                self._task.cancel()
-            return await self._task
-
+        self._task = task = self._loop.create_task(runner.arun(self.claim, self.context))
+        task.add_done_callback(lambda _: self._loop.stop())
+        if self.context.cancelled:  # before there was a task to cancel
+            task.cancel()
+        while not task.done():
+            try:
+                self._loop.run_forever()
+            except BaseException:
+                logger.exception("a task of the handler ended the event loop; it goes on")
         try:
-            return asyncio.run(main())
-        except asyncio.CancelledError:  # cancelled before the handler began
+            return task.result()
+        except asyncio.CancelledError:  # before the handler was called
             return cut_short(self.claim, self.context)
 
     def cancel(self, interrupt: bool) -> None:
-        if self._loop is not None and self._task is not None:
-            self._loop.call_soon_threadsafe(self._task.cancel)
+        self._loop.call_soon_threadsafe(self._cancel_task)
+
+    def _cancel_task(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
 
 
 def _obey(channel: Channel, job: _SyncJob | _AsyncJob) -> None:
