@@ -12,6 +12,9 @@ from headgate_django.worker.memory import megabytes
 DIED = "ProcessDied"
 OUT_OF_MEMORY = "OutOfMemory"
 
+ORPHANED = 69
+"""Exit code of a job's own process that ended because its worker was gone (EX_UNAVAILABLE)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Death:

@@ -47,9 +47,22 @@ def sessions() -> dict[int, Session]:
 def end_session(leader: int) -> None:
     """Kill a session. It is stopped first, so that nothing in it can go on forking while it is looked through."""
     _signal_group(leader, signal.SIGSTOP)
+    _end_listed(leader, spared=set())
+    _signal_group(leader, signal.SIGKILL)
+
+
+def end_others() -> None:
+    """Kill everything in the session that this process leads, but itself; itself too where they are not listed."""
+    own = os.getpid()
+    if own not in sessions():
+        os.killpg(0, signal.SIGKILL)
+    _end_listed(own, spared={own})
+
+
+def _end_listed(leader: int, spared: set[int]) -> None:
     seen: set[int] = set()
     for _ in range(ROUNDS):
-        fresh = set(sessions().get(leader, Session()).pids) - seen
+        fresh = set(sessions().get(leader, Session()).pids) - seen - spared
         if not fresh:
             break
         for pid in fresh:
@@ -57,7 +70,6 @@ def end_session(leader: int) -> None:
         seen |= fresh
     for pid in seen:
         _signal(pid, signal.SIGKILL)
-    _signal_group(leader, signal.SIGKILL)
 
 
 def _processes() -> Iterator[tuple[int, int, int, bool]]:
@@ -78,6 +90,9 @@ def _signal(pid: int, number: int) -> None:
         os.kill(pid, number)
 
 
-def _signal_group(leader: int, number: int) -> None:
+def _signal_group(leader: int, number: int) -> bool:
+    """Whether there was anybody to hear it."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, number)
+        return True
+    return False

@@ -7,19 +7,21 @@ import contextlib
 import faulthandler
 import logging
 import os
-import signal
 import sys
 import threading
 import traceback
+from typing import NoReturn
 
 from headgate_django.core.outcomes import Claim, Outcome
 from headgate_django.jobs import registry
 from headgate_django.jobs.context import CancelReason, Context
 from headgate_django.worker import hygiene, runner
 from headgate_django.worker.channel import Channel, Closed, Message
+from headgate_django.worker.death import ORPHANED
 from headgate_django.worker.executors import wire
 from headgate_django.worker.interrupt import Interruptible
 from headgate_django.worker.overtime import cut_short
+from headgate_django.worker.sessions import end_others
 
 logger = logging.getLogger("headgate_django.worker")
 
@@ -33,8 +35,8 @@ def serve(channel: Channel, output: int, memory_limit: int, using: str) -> None:
             os._exit(0)  # the handler forked, and this is the copy
         _tidy_up()
         channel.send({"t": wire.OUTCOME, "outcome": wire.pack_outcome(outcome)})
-    except Closed:  # it was not wanted any more when it was there
-        return
+    except Closed:
+        _end()
 
 
 def _outcome(channel: Channel, output: int, memory_limit: int, using: str) -> Outcome:
@@ -105,7 +107,15 @@ def _obey(channel: Channel, job: _SyncJob | _AsyncJob) -> None:
     with contextlib.suppress(Closed):
         while True:
             _do(channel.receive(), job)
-    os.killpg(0, signal.SIGKILL)
+    channel.close()  # one descriptor is needed to look for the others
+    _end()
+
+
+def _end() -> NoReturn:
+    """Nobody is there to take the outcome. Not by a signal, for which the job would be blamed."""
+    _print("the channel to the worker is closed\n")
+    end_others()
+    os._exit(ORPHANED)
 
 
 def _do(message: Message, job: _SyncJob | _AsyncJob) -> None:

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from headgate_django.lifecycle.fence import Held
 from headgate_django.worker import memory
 from headgate_django.worker.channel import Message
-from headgate_django.worker.death import Death
+from headgate_django.worker.death import ORPHANED, Death
 from headgate_django.worker.executors.isolated import MEMORY_LIMIT, TOO_MANY_PROCESSES
 from headgate_django.worker.memory import megabytes
 from headgate_django.worker.sessions import Session, end_session, sessions
@@ -75,7 +75,7 @@ class CellHouse:
         end_session(pid)  # what it has left behind
         child.cells.pop(one.token, None)
         death = Death.from_status(status, oom=oom and not one.because, because=one.because)
-        if death.code == 0 or one.because:
+        if death.code in (0, ORPHANED) or one.because:  # it may notice that the child dies before we do
             child.spared.append(one.run)
         child.tell({"t": "exited", "token": one.token, "death": asdict(death)})
         return True
