@@ -6,13 +6,22 @@ import contextlib
 import itertools
 import os
 import threading
+import time
+from collections.abc import Callable
 
 from headgate_django.core.outcomes import Claim
 from headgate_django.worker.channel import Channel, Closed, Message
 from headgate_django.worker.death import Death
+from headgate_django.worker.sessions import end_session, living
 
 START_SECONDS = 30.0
 """How long the supervisor may take to fork."""
+
+EXIT_SECONDS = 5.0
+"""How long a process may take to end after it has said how its run ended, or was killed."""
+
+LOOK_SECONDS = 0.05
+"""How often it is looked for when nobody reports its end."""
 
 
 class NoCell(Exception):
@@ -29,6 +38,7 @@ class Cell:
         self.pid = 0
         self.death: Death | None = None
         self.trouble = ""
+        self.doomed = False
         self.started = threading.Event()
         self.reported = threading.Event()
         """How it ended is known, or never will be."""
@@ -63,16 +73,34 @@ class Cells:
 
     def kill(self, cell: Cell, because: str) -> None:
         """End the process and everything it started. Does not wait."""
+        cell.doomed = True
         try:
             self._control.post({"t": "kill", "token": cell.token, "because": because})
         except Closed:
-            cell.channel.hang_up()  # it ends itself when it hears of that
+            cell.channel.hang_up()  # who listens to it sees it dead
+
+    def has_ended(self, cell: Cell) -> bool:
+        """Whether the process is known to have ended."""
+        return cell.reported.is_set() and not (self.orphaned and cell.pid in living(cell.pid))
+
+    def see_dead(self, cell: Cell) -> None:
+        """Wait until the process has ended; kill it when it does not."""
+        if not cell.reported.wait(EXIT_SECONDS):
+            self.kill(cell, "did not end")
+            cell.reported.wait(EXIT_SECONDS)
+        if self.orphaned and cell.death is None:
+            # What the supervisor would do. A handler may be in C code, where it does not hear that it is to end.
+            _wait(lambda: cell.doomed or cell.pid not in living(cell.pid))
+            end_session(cell.pid)
+            _wait(lambda: not living(cell.pid))
 
     def orphan(self) -> None:
         """The supervisor is gone: nobody reports any more how processes end."""
         self.orphaned = True
         for cell in list(self._cells.values()):
             cell.trouble = cell.trouble or "the supervisor is gone"
+            if cell.doomed:  # the order may not have come through
+                cell.channel.hang_up()
             cell.started.set()
             cell.reported.set()
 
@@ -110,3 +138,9 @@ class Cells:
             self._control.post({**order, "memory_limit": memory_limit}, (theirs.fileno(), printed))
             undo.pop_all()
         return cell
+
+
+def _wait(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + EXIT_SECONDS
+    while not condition() and time.monotonic() < end:
+        time.sleep(LOOK_SECONDS)

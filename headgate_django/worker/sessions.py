@@ -44,6 +44,14 @@ def sessions() -> dict[int, Session]:
     return found
 
 
+def living(leader: int) -> list[int]:
+    """What lives of a session. Where the kernel does not list them, its leader stands for all."""
+    found = sessions()
+    if os.getsid(0) in found:
+        return found.get(leader, Session()).pids
+    return [leader] if _signal_group(leader, 0) else []
+
+
 def end_session(leader: int) -> None:
     """Kill a session. It is stopped first, so that nothing in it can go on forking while it is looked through."""
     _signal_group(leader, signal.SIGSTOP)

@@ -47,6 +47,27 @@ def test_isolated_jobs_that_notice_before_their_supervisor_that_their_worker_die
     assert charged == {"crash_attempt__sum": 0, "attempt__sum": 0}
 
 
+def test_without_a_supervisor_an_isolated_job_is_given_back_only_when_all_that_it_started_is_dead():
+    held, grouped = jobs.alone.enqueue("hold", 120), jobs.alone.enqueue("group", 300)
+    alive_when_given_back: dict[str, list[int]] = {}
+    with worker("--shutdown-timeout", "0.5", "--lease", "300", "--no-duties") as process:
+        pids = {held.pk: [pid_of("hold")], grouped.pk: [pid_of("group"), pid_of("program")]}
+        [child] = process.children()
+        process.signal(signal.SIGKILL)
+        while len(alive_when_given_back) < 2 and is_alive(child):
+            for pk in Job.objects.exclude(state=State.RUNNING).values_list("pk", flat=True):
+                alive_when_given_back.setdefault(pk, [pid for pid in pids[pk] if is_alive(pid)])
+        wait_until(lambda: not is_alive(child), "the worker has ended")
+        left = [pid for own in pids.values() for pid in own if is_alive(pid)]
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+
+    assert left == []
+    assert not any(alive_when_given_back.values())
+    totals = Job.objects.aggregate(Sum("interruptions"), Sum("crash_attempt"))
+    assert totals == {"interruptions__sum": 2, "crash_attempt__sum": 0}
+
+
 def test_a_process_whose_worker_and_supervisor_are_gone_ends_with_all_that_it_started():
     jobs.alone.enqueue("group", 300)
     with worker("--lease", "300", "--no-duties") as process:

@@ -20,9 +20,6 @@ from headgate_django.worker.run import Run
 OUTPUT_TAIL = 8_192
 """Bytes of what the process printed that are kept: the end."""
 
-EXIT_SECONDS = 5.0
-"""How long a process may take to end after it has said how its run ended."""
-
 LOOK_SECONDS = 1.0
 
 READS = 16
@@ -98,9 +95,7 @@ class _Conversation:
         with contextlib.suppress(Closed):
             while self._outcome is None and self._listen():
                 pass
-        if not self._cell.reported.wait(EXIT_SECONDS):
-            self._cells.kill(self._cell, "did not end")
-            self._cell.reported.wait(EXIT_SECONDS)
+        self._cells.see_dead(self._cell)
         self._read_output()
         with contextlib.suppress(Closed):
             for _ in range(READS):  # it may have said so in the moment in which it ended, behind much else
@@ -111,7 +106,7 @@ class _Conversation:
     def _listen(self) -> bool:
         channel, output = self._cell.channel, self._cell.output
         # A process that outlived the cell, in a session of its own, may hold both open, and print, for ever.
-        over = self._cell.reported.is_set() and not self._cells.orphaned
+        over = self._cells.has_ended(self._cell)
         poll = select.poll()  # not select, which refuses the numbers above 1,023 of a process with many files
         poll.register(channel, select.POLLIN | (select.POLLOUT if channel.congested else 0))
         if self._reads_output:
