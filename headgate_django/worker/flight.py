@@ -8,18 +8,16 @@ import traceback
 from collections.abc import Callable, Mapping
 from types import FrameType
 
-from headgate_django.core.outcomes import Claim, Failure, Outcome
-from headgate_django.core.states import Event
+from headgate_django.core.outcomes import Claim, Outcome
 from headgate_django.worker.cells import Cells
 from headgate_django.worker.executors.isolated import IsolatedExecutor
 from headgate_django.worker.executors.loop import LoopExecutor
 from headgate_django.worker.executors.threads import ThreadExecutor, perform_here
+from headgate_django.worker.failure import no_room
 from headgate_django.worker.run import Place, Results, Run, place_of
 from headgate_django.worker.surroundings import surroundings
 
 logger = logging.getLogger("headgate_django.worker")
-
-NO_THREAD_DELAY_MS = 5_000
 
 
 class Flight:
@@ -65,8 +63,7 @@ class Flight:
         try:
             (self._loop if run.place is Place.LOOP else self._threads).submit(run)
         except Exception as error:  # no thread can be started, or no event loop for want of descriptors
-            failure = Failure(error_class="NoThread", message=str(error), group="no-thread")
-            self.results.put(run, Outcome(event=Event.SNOOZE, delay_ms=NO_THREAD_DELAY_MS, failure=failure))
+            self.results.put(run, no_room("NoThread", str(error), "no-thread"))
 
     def collect(self) -> list[tuple[Run, Outcome]]:
         """What has finished since the last call. A stuck run that came back only frees its slot."""
