@@ -82,12 +82,13 @@ class _Tables:
     queues: Queues
     now_ms: int
     using: str
+    lock: str = LOCK
     claims: list[Claim] = field(default_factory=list)
     lease_id: str = field(default_factory=lambda: str(ULID()))
 
     def policies(self, streams: Sequence[Stream]) -> tuple[Partitions, Turnstile]:
         # Limits are locked first, and only then is counted what runs under them.
-        lock = LOCK_OR_SKIP if self.claims else LOCK
+        lock, self.lock = self.lock, LOCK_OR_SKIP
         turnstile = load_turnstile(
             streams, self.now_ms, has_ceilings=self.queues.has_ceilings, lock=lock, using=self.using
         )

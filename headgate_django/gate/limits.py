@@ -20,8 +20,8 @@ def load_turnstile(
 ) -> Turnstile:
     """The limits that concern these streams, with refilled buckets; nothing is counted as running yet.
 
-    ``lock``: the first window of an admit waits for the rows. A later one already holds jobs, and policy rows are
-    locked before jobs: it takes only what is free. ``explain`` reads.
+    ``lock``: the first window of an admit waits for the rows. A later one already holds rows, those of the windows
+    before it and perhaps jobs, and so is out of order: it takes only what is free. ``explain`` reads.
     """
     classes = {stream.rate_class for stream in streams} - {""}
     partitions = {stream.partition_key for stream in streams if stream.rate_class}
