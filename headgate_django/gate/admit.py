@@ -1,9 +1,9 @@
 """The gate: select, check policies, claim and lease, in one transaction.
 
-Six steps: due, streams, allocate, draw, screen, claim. What is read and written is in the files of this room; what
-is decided, in ``core``: ``walk``, ``admission``, ``allocation``, ``drawing``, ``screening``, ``turnstile``. Only
-steps 2 and 4 have a PostgreSQL form beside the portable one. A job that policy holds back is not touched: it stays
-available, unlocked and visible.
+Six steps: due, streams, allocate, draw, screen, claim; when jobs are due, the first is a transaction of its own.
+What is read and written is in the files of this room; what is decided, in ``core``: ``walk``, ``admission``,
+``allocation``, ``drawing``, ``screening``, ``turnstile``. Only steps 2 and 4 have a PostgreSQL form beside the
+portable one. A job that policy holds back is not touched: it stays available, unlocked and visible.
 """
 
 from __future__ import annotations
@@ -60,17 +60,23 @@ class Gate:
     def _admit(self, capacity: int, using: str) -> list[Claim]:
         with write_transaction(using):
             now_ms = begin_pinned(using)
-            make_due_available(now_ms, using)
-            queues = load_queues(self.queues, self.cursor, using=using)
-            me = self.sticky or self.worker_id
-            walk = walk_streams(queues.names, me, self.cursor, using=using, portable=self.portable)
-            tables = _Tables(self, queues, now_ms, using)
-            admission = Admission(
-                store=tables, ledger=self.ledger, free=capacity, queue_weights=queues.weights, now_ms=now_ms
-            )
-            admission.fill(walk)
-            if tables.claims:
-                send_after_commit(job_admitted, Job, using=using, claims=tables.claims)
+            if not make_due_available(now_ms, using):
+                return self._take(capacity, now_ms, using)
+        # They are committed: no job is locked while the gate waits for policies, which come before jobs.
+        with write_transaction(using):
+            return self._take(capacity, begin_pinned(using), using)
+
+    def _take(self, capacity: int, now_ms: int, using: str) -> list[Claim]:
+        queues = load_queues(self.queues, self.cursor, using=using)
+        me = self.sticky or self.worker_id
+        walk = walk_streams(queues.names, me, self.cursor, using=using, portable=self.portable)
+        tables = _Tables(self, queues, now_ms, using)
+        admission = Admission(
+            store=tables, ledger=self.ledger, free=capacity, queue_weights=queues.weights, now_ms=now_ms
+        )
+        admission.fill(walk)
+        if tables.claims:
+            send_after_commit(job_admitted, Job, using=using, claims=tables.claims)
         return tables.claims
 
 

@@ -1,4 +1,4 @@
-"""The gate locks policies before jobs, and waits only while it holds nothing: so it is never part of a deadlock."""
+"""The gate locks policies before jobs, and waits only while it holds neither: so it is part of no deadlock."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import os
 from collections.abc import Callable
 
 import pytest
+from django.db import transaction
 
+from headgate_django.core.states import State
 from headgate_django.core.walk import MAX_STREAMS
 from headgate_django.gate.admit import Gate
-from headgate_django.models import ConcurrencyLimit, RateClass
+from headgate_django.models import ConcurrencyLimit, Job, RateClass
 from headgate_django.models.store import limited
 from tests.support.backlog import Backlog, load
-from tests.support.locks import held
+from tests.support.builders import queued
+from tests.support.locks import Running, held, wait_until_blocked
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -46,3 +49,23 @@ def test_an_admit_that_holds_policies_waits_for_no_others(now, scope: str):
         assert Gate("w1").admit(10) == []
 
     assert [claim.rate_class for claim in Gate("w1").admit(10)] == ["busy"]
+
+
+@pytest.mark.parametrize("scope", ["rate class", "concurrency limit"])
+def test_an_admit_that_waits_for_a_policy_holds_no_job(now, scope: str):
+    RateClass.objects.create(name="busy")
+    ConcurrencyLimit.objects.create(name="busy", scope="rate_class", key="busy", max_concurrent=9)
+    queued(rate_class="busy")
+    due = queued(queue="other", delay_ms=1_000)
+    now.advance(seconds=1)
+
+    with held(lock_class("busy") if scope == "rate class" else lock_limit("busy")) as commit:
+        admitting = Running(lambda: Gate("w1").admit(10))
+        wait_until_blocked(admitting)
+
+        with transaction.atomic():
+            assert Job.objects.select_for_update(skip_locked=True).filter(pk=due.pk).exists()
+        commit()
+
+    assert len(admitting.result()) == 1
+    assert Job.objects.get(pk=due.pk).state == State.AVAILABLE
