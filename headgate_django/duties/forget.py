@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from headgate_django.models import clock
-from headgate_django.models.fleet import FORGET_MS, Worker
+from headgate_django.models.fleet import FORGET_MS
+from headgate_django.models.forget import forget
 
 
-def forget_workers(*, using: str) -> int:
-    """Delete the rows of workers not heard of for 15 minutes; how many."""
-    limit = clock.now_ms(using) - FORGET_MS
-    count, _ = Worker.objects.using(using).filter(heartbeat_at_ms__lt=limit).delete()
-    return count
+def forget_workers(*, limit: int = 500, using: str) -> int:
+    """Delete the rows of up to ``limit`` workers not heard of for 15 minutes; how many."""
+    return forget(
+        using,
+        "headgate_django_worker",
+        "id",
+        where="heartbeat_at_ms < %s",
+        params=[clock.now_ms(using) - FORGET_MS],
+        order="id",
+        limit=limit,
+    )

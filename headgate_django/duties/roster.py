@@ -39,7 +39,7 @@ SWEEPS = (
     Sweep("quarantine", 1.0, sweep_quarantine),
     Sweep("forget suspects", 600.0, forget_old_suspects),
     Sweep("forget buckets", 60.0, lambda limit, using: forget_full(limit=limit, using=using)),
-    Sweep("forget workers", 60.0, lambda limit, using: forget_workers(using=using)),
+    Sweep("forget workers", 60.0, lambda limit, using: forget_workers(limit=limit, using=using)),
 )
 
 

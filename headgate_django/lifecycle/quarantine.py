@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from headgate_django.core.outcomes import Claim, Settlement
 from headgate_django.core.states import Event, State
+from headgate_django.models.forget import forget
 from headgate_django.models.quarantine import Quarantine, Suspect
 from headgate_django.models.store import execute, marks, rows_per_statement
 
@@ -116,9 +117,10 @@ def clear(claims: Sequence[Claim], using: str) -> None:
     Its jobs are given back by a duty, in batches.
     """
     fingerprints = sorted({claim.suspect for claim in claims})
-    suspects = Suspect.objects.using(using).filter(fingerprint__in=fingerprints)
-    list(suspects.order_by("fingerprint").select_for_update())
-    suspects.delete()
+    suspects = Suspect.objects.using(using)
+    rows = suspects.filter(fingerprint__in=fingerprints).order_by("fingerprint").select_for_update()
+    # None that has come since: it was not locked in order.
+    suspects.filter(fingerprint__in=list(rows.values_list("fingerprint", flat=True))).delete()
     canaries = (
         Quarantine.objects.using(using)
         .in_force()
@@ -131,16 +133,17 @@ def clear(claims: Sequence[Claim], using: str) -> None:
 
 def forget_suspects(*, before_ms: int, limit: int, using: str) -> int:
     """Delete up to ``limit`` suspects not seen since ``before_ms``, unless they are quarantined; how many."""
-    return execute(
+    return forget(
         using,
-        """
-        DELETE FROM headgate_django_suspect WHERE seen_at_ms < %s AND fingerprint IN (
-            SELECT suspect.fingerprint FROM headgate_django_suspect suspect
-            WHERE suspect.seen_at_ms < %s AND NOT EXISTS (
-                SELECT 1 FROM headgate_django_quarantine poison WHERE poison.fingerprint = suspect.fingerprint
+        "headgate_django_suspect",
+        "fingerprint",
+        where="""
+            seen_at_ms < %s AND NOT EXISTS (
+                SELECT 1 FROM headgate_django_quarantine poison
+                WHERE poison.fingerprint = headgate_django_suspect.fingerprint
             )
-            ORDER BY suspect.seen_at_ms LIMIT %s
-        )
         """,
-        [before_ms, before_ms, limit],
+        params=[before_ms],
+        order="seen_at_ms",
+        limit=limit,
     )

@@ -8,6 +8,7 @@ from django.db import connections
 
 from headgate_django.core.buckets import Bucket, Budget, RateState
 from headgate_django.models import clock
+from headgate_django.models.forget import forget
 from headgate_django.models.store import execute, fetch, marks, rowset
 
 LOCK, LOCK_OR_SKIP, READ = "FOR UPDATE", "FOR UPDATE SKIP LOCKED", ""
@@ -61,21 +62,20 @@ IDLE_MS = 10 * 60 * 1000
 def forget_full(*, limit: int, using: str) -> int:
     """Delete up to ``limit`` idle buckets that are full again, which is what a missing bucket is; how many."""
     idle_since_ms = clock.now_ms(using) - IDLE_MS
-    # The outer condition is judged again on a row that an admit has charged meanwhile.
-    return execute(
+    return forget(
         using,
-        """
-        DELETE FROM headgate_django_ratebucket WHERE refilled_at_ms < %s AND id IN (
-            SELECT bucket.id
-            FROM headgate_django_ratebucket bucket
-            JOIN headgate_django_ratebudget budget ON budget.id = bucket.budget_id
-            WHERE bucket.refilled_at_ms < %s
-              AND %s - bucket.refilled_at_ms > (budget.burst * budget.window_ms - bucket.level) / budget."limit"
-            ORDER BY bucket.id
-            LIMIT %s
-        )
+        "headgate_django_ratebucket",
+        "id",
+        where="""
+            refilled_at_ms < %s AND EXISTS (
+                SELECT 1 FROM headgate_django_ratebudget budget
+                WHERE budget.id = headgate_django_ratebucket.budget_id
+                  AND %s - refilled_at_ms > (budget.burst * budget.window_ms - level) / budget."limit"
+            )
         """,
-        [idle_since_ms, idle_since_ms, idle_since_ms, limit],
+        params=[idle_since_ms, idle_since_ms],
+        order="id",
+        limit=limit,
     )
 
 

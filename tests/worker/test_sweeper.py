@@ -14,12 +14,10 @@ import pytest
 from django.db import DatabaseError, connection
 
 from headgate_django.core.states import State
-from headgate_django.duties.forget import forget_workers
 from headgate_django.duties.roster import SWEEPS, Sweep
 from headgate_django.lifecycle.evict import evict
 from headgate_django.lifecycle.reclaim import reclaim
 from headgate_django.models import Duty, Job, Worker
-from headgate_django.models.fleet import FORGET_MS
 from headgate_django.models.store import fetch
 from headgate_django.worker import sweeper as module
 from headgate_django.worker.sweeper import Sweeper
@@ -77,6 +75,11 @@ def performers() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "headgate-duties"]
 
 
+def delete_workers(limit: int, using: str) -> int:
+    """Waits for whoever has locked one."""
+    return Worker.objects.using(using).delete()[0]
+
+
 def holders() -> dict[str, str]:
     return dict(Duty.objects.values_list("name", "holder"))
 
@@ -85,11 +88,10 @@ def holders() -> dict[str, str]:
 def test_a_duty_that_waits_for_a_lock_does_not_stop_the_others(monkeypatch):
     monkeypatch.setattr(module, "LOCK_MS", 60_000)
     Worker.objects.beat("gone", hostname="h", pid=1, version="0", queues={}, status="running", capacity=1)
-    Worker.objects.update(heartbeat_at_ms=Worker.objects.get().heartbeat_at_ms - 2 * FORGET_MS)
     lost, _ = running(lease_ms=1)
     old = in_state(State.COMPLETED, retention_ms=1)
     sweeps = (
-        Sweep("forget workers", OFTEN, lambda limit, using: forget_workers(using=using)),
+        Sweep("delete workers", OFTEN, delete_workers),
         Sweep("reclaim", OFTEN, lambda limit, using: reclaim(limit=limit, using=using)),
         Sweep("evict", OFTEN, lambda limit, using: evict(limit=limit, using=using)),
     )
@@ -108,11 +110,10 @@ def test_a_duty_that_waits_for_a_lock_does_not_stop_the_others(monkeypatch):
 def test_a_sweep_gives_up_a_lock_after_a_while(monkeypatch, caplog):
     monkeypatch.setattr(module, "LOCK_MS", 10)
     Worker.objects.beat("gone", hostname="h", pid=1, version="0", queues={}, status="running", capacity=1)
-    Worker.objects.update(heartbeat_at_ms=Worker.objects.get().heartbeat_at_ms - 2 * FORGET_MS)
 
-    sweep = Sweep("forget workers", OFTEN, lambda limit, using: forget_workers(using=using))
+    sweep = Sweep("delete workers", OFTEN, delete_workers)
     with held(lambda: Worker.objects.select_for_update().get()), sweeping(sweep):
-        wait_until(lambda: "cannot perform duty forget workers" in caplog.text, "given up")
+        wait_until(lambda: "cannot perform duty delete workers" in caplog.text, "given up")
 
     assert "55P03" in caplog.text
 
