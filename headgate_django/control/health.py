@@ -11,7 +11,7 @@ from django.db.migrations.loader import MigrationLoader
 
 from headgate_django.control.backlog import queues_with_work
 from headgate_django.control.fleet import Fleet, fleet
-from headgate_django.control.waits import Wait, longest_waits
+from headgate_django.control.waits import Wait, due_jobs, longest_waits
 from headgate_django.core.admission import EVERY_QUEUE
 from headgate_django.core.states import State
 from headgate_django.models import clock
@@ -137,15 +137,16 @@ def _workers(found: Fleet, minimum: int) -> Check:
 
 def _open_queues(using: str) -> tuple[list[str], bool]:
     names = queues_with_work(using, MAX_QUEUES)
+    due = {one.queue for one in due_jobs(using=using)}
     paused = set(Queue.objects.using(using).filter(paused=True).values_list("name", flat=True))
-    return [name for name in names if name not in paused], len(names) >= MAX_QUEUES
+    return sorted({*names, *due} - paused), len(names) >= MAX_QUEUES
 
 
 def _served(queues: list[str], more: bool, using: str) -> Check:
     admitting = Worker.objects.using(using).admitting().values_list("queues", flat=True)
     served = {name for names in admitting for name in names}
     alone = [] if EVERY_QUEUE in served else [name for name in queues if name not in served]
-    looked = f"{'the first ' if more else ''}{len(queues)} with available jobs"
+    looked = f"{'the first ' if more else ''}{len(queues)} with jobs that could run"
     detail = f"no live worker admits from {_listed(alone)}" if alone else f"{looked}, all served"
     return _check("queues", not alone, detail, len(alone), 0)
 
@@ -159,7 +160,7 @@ def _waits(queues: list[str], limit_ms: int, now_ms: int, using: str) -> Check:
         waiting = _listed([f"{name!r} {_seconds(late[name])}" for name in ranked], quoted=True)
         detail = f"longer than {limit_ms / 1000:g} s: {waiting}"
     else:
-        detail = f"the oldest available job waits {worst / 1000:.1f} s"
+        detail = f"the oldest job that could run waits {worst / 1000:.1f} s"
     if len(queues) > MAX_WAITS:
         detail += f" (of the first {MAX_WAITS} queues)"
     return _check("waits", not late, detail, worst / 1000, limit_ms / 1000)

@@ -1,7 +1,8 @@
-"""How long a queue's oldest available job has waited: exact at any depth, by a skip scan over the ready index.
+"""How long the oldest job of a queue that could run has waited: exact at any depth, by a skip scan.
 
-The index is ordered by stream, then priority, then time: the first job of each stream and priority is its oldest.
-So the cost depends on how many of these groups there are, never on how many jobs wait.
+The ready index is ordered by stream, then priority, then time: the first job of each stream and priority is its
+oldest. So the cost depends on how many of these groups there are, never on how many jobs wait. Jobs that are due
+wait too: they become available only when some worker asks the gate.
 """
 
 from __future__ import annotations
@@ -9,18 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
-from django.db import connections
+from django.db import connections, transaction
 
-from headgate_django.control.backlog import READY
+from headgate_django.control.backlog import DUE, READY
 from headgate_django.core.states import State
 from headgate_django.models.limits import RateClass
 from headgate_django.models.queue import Partition
-from headgate_django.models.store import fetch, indexed_by, is_postgres, literals
+from headgate_django.models.store import begin_pinned, fetch, indexed_by, is_postgres, literals
 
 MAX_GROUPS = 2_000
 """Streams and priorities of one queue that are looked at."""
+MAX_DUE = 1_000
+"""Due jobs that are looked at: those that have been due for the longest time."""
 
 Group = tuple[str, str, str, int, int]
 """Partition, rate class, sticky worker, priority, and since when its oldest job could run."""
@@ -34,8 +37,26 @@ class Wait:
     more: bool = False
 
 
+class Due(NamedTuple):
+    """Due jobs of one queue, partition and rate class that no gate has made available yet."""
+
+    queue: str
+    partition_key: str
+    rate_class: str
+    since_ms: int
+    number: int
+
+
+def due_jobs(*, using: str) -> list[Due]:
+    """Where jobs are due and not available yet, and since when."""
+    sql = _DUE.format(index=indexed_by(using, "headgate_job_due"))
+    with transaction.atomic(using=using, savepoint=False):
+        now_ms = begin_pinned(using)
+        return [Due(*row) for row in fetch(using, sql, [now_ms, MAX_DUE])]
+
+
 def longest_waits(queues: Sequence[str], now_ms: int, *, using: str) -> dict[str, Wait]:
-    """The longest wait of an available job in each queue, pauses of partitions and rate classes aside.
+    """The longest wait of a job that could run in each queue, pauses of partitions and rate classes aside.
 
     Queues in which nothing waits are left out.
     """
@@ -43,19 +64,35 @@ def longest_waits(queues: Sequence[str], now_ms: int, *, using: str) -> dict[str
     partitions = Partition.objects.using(using).filter(queue__in=queues, paused=True)
     paused = set(partitions.values_list("queue", "key"))
     classes = set(RateClass.objects.using(using).filter(paused=True).values_list("name", flat=True))
+    due = due_jobs(using=using)
+    more_due = sum(one.number for one in due) >= MAX_DUE
     found = {}
     for queue in queues:
         groups = list(scan(queue, using))
+        waiting = [(key, rate_class, since_ms) for key, rate_class, _, _, since_ms in groups]
+        waiting += [one[1:4] for one in due if one.queue == queue]
         since = [
-            since
-            for key, rate_class, _, _, since in groups
+            since_ms
+            for key, rate_class, since_ms in waiting
             if (queue, key) not in paused and rate_class not in classes
         ]
         if since:
-            found[queue] = Wait(max(0, now_ms - min(since)), more=len(groups) >= MAX_GROUPS)
+            found[queue] = Wait(max(0, now_ms - min(since)), more=more_due or len(groups) >= MAX_GROUPS)
     return found
 
 
+# The condition is that of the due index, word for word, and the order its own.
+_DUE = f"""
+SELECT queue, partition_key, rate_class, min(scheduled_at_ms), count(*)
+FROM (
+    SELECT queue, partition_key, rate_class, scheduled_at_ms
+    FROM headgate_django_job {{index}}
+    WHERE state IN ({literals(*DUE)}) AND scheduled_at_ms <= %s
+    ORDER BY scheduled_at_ms, id
+    LIMIT %s
+) due
+GROUP BY queue, partition_key, rate_class
+"""
 _GROUP = "partition_key, rate_class, sticky_worker, priority, scheduled_at_ms"
 _ORDER = "partition_key, rate_class, sticky_worker, priority DESC, scheduled_at_ms"
 _STREAM = "(partition_key, rate_class, sticky_worker)"

@@ -105,6 +105,18 @@ def test_a_paused_queue_needs_nobody_and_waits_for_nothing(now):
     assert levels(max_wait_ms=1_000) == {}
 
 
+def test_due_jobs_wait_although_no_worker_makes_them_available(now):
+    in_state(State.RETRYABLE, queue="mail")
+    in_state(State.SCHEDULED, queue="paused", delay_ms=1_000)
+    Queue.objects.create(name="paused", paused=True)
+    now.advance(minutes=2)
+    beat(status="quiet")
+
+    assert levels(max_wait_ms=59_000) == {"queues": Level.FAILED, "waits": Level.FAILED}
+    assert check("queues").detail == "no live worker admits from 'mail'"
+    assert check("waits", max_wait_ms=59_000).detail == "longer than 59 s: 'mail' 60.0 s"
+
+
 def test_a_queue_without_available_jobs_needs_nobody(now):
     beat("w1", "other")
     for state in (State.SCHEDULED, State.RUNNING, State.ARCHIVED):
@@ -123,7 +135,7 @@ def test_a_job_that_waits_longer_than_the_threshold_is_found_in_its_queue(now):
     now.advance(milliseconds=1)
     after = check("waits", max_wait_ms=10_000)
 
-    assert (before.level, before.detail) == (Level.OK, "the oldest available job waits 10.0 s")
+    assert (before.level, before.detail) == (Level.OK, "the oldest job that could run waits 10.0 s")
     assert (after.level, after.value, after.limit) == (Level.FAILED, 10.001, 10)
     assert after.detail == "longer than 10 s: 'mail' 10.0 s"
 

@@ -31,6 +31,42 @@ def test_a_queue_without_available_jobs_waits_for_nothing(now):
     assert wait_in("mail", now) is None
 
 
+def test_a_due_job_waits_before_a_gate_has_made_it_available(now):
+    queued(queue="mail")
+    now.advance(seconds=1)
+    queued(queue="mail", delay_ms=1)
+    in_state(State.SCHEDULED, queue="other", delay_ms=2_000)
+    now.advance(seconds=5)
+    found = longest_waits(["mail", "other"], now.at_ms, using="default")
+
+    assert found == {"mail": Wait(6_000), "other": Wait(3_000)}
+
+
+def test_what_an_operator_paused_does_not_count_when_it_is_due_either(now):
+    queued(queue="mail", partition_key="paused", delay_ms=1)
+    queued(queue="mail", rate_class="paused", delay_ms=1)
+    Partition.objects.create(queue="mail", key="paused", paused=True)
+    RateClass.objects.create(name="paused", paused=True)
+    now.advance(seconds=5)
+
+    assert wait_in("mail", now) is None
+
+
+def test_many_due_jobs_cost_no_more_than_are_looked_at(now, monkeypatch):
+    monkeypatch.setattr(module, "MAX_DUE", 100)
+    load(Backlog(count=10_000, queue="mail", state=State.RETRYABLE, at_ms=now.at_ms, payloads=False))
+    load(Backlog(count=10_000, prefix="done", state=State.COMPLETED, at_ms=now.at_ms, payloads=False))
+    now.advance(seconds=60)
+
+    with watched() as watch:
+        found = wait_in("mail", now)
+
+    assert found == Wait(60_000, more=True)
+    probe = watch.one("scheduled_at_ms <=")
+    assert "headgate_job_due" in probe.indexes
+    assert probe.rows <= 100
+
+
 def test_a_job_waits_since_it_could_run_and_not_since_it_was_enqueued(now):
     job = queued(queue="mail", delay_ms=10_000)
     now.advance(seconds=13)
@@ -91,7 +127,8 @@ def test_a_low_priority_behind_a_deep_backlog_is_seen_at_the_price_of_a_few_rows
 
     assert found == Wait(120_000)
     probes = [statement for statement in watch.statements if "headgate_django_job" in statement.sql]
-    assert all("headgate_job_ready" in statement.indexes for statement in probes), [p.plan for p in probes]
+    aside = [probe.plan for probe in probes if not probe.indexes & {"headgate_job_ready", "headgate_job_due"}]
+    assert aside == []
     assert sum(statement.rows for statement in probes) <= 100
     assert sum(statement.touched for statement in probes) < 2_000
 

@@ -31,7 +31,7 @@ def add_arguments(parser: CommandParser) -> None:
         type=seconds,
         default=(DEFAULT.max_wait_ms or 0) / 1000,
         metavar="SECONDS",
-        help="Fail when an available job of a queue that is not paused waits longer; 0 does not look.",
+        help="Fail when a job that could run, of a queue that is not paused, waits longer; 0 does not look.",
     )
     parser.add_argument(
         "--max-dead",
