@@ -24,14 +24,6 @@ Bound = tuple[str, str, str]
 START: Bound = ("", "", "")
 
 
-@dataclass
-class Cursor:
-    """Where the next admit's look begins; the memory of one worker."""
-
-    position: dict[str, Bound] = field(default_factory=dict)
-    queue: str = ""
-
-
 class Probe(NamedTuple):
     """A question to the store: up to ``limit`` streams of this queue that have work, from ``start`` on."""
 
@@ -63,6 +55,59 @@ class _Lap:
         return inside
 
 
+@dataclass
+class _Round:
+    """What is left to look at until everything was looked at once, over as many admits as that takes."""
+
+    start: str = ""
+    """The queue behind which the present pass over the queues began."""
+    laps: dict[str, _Lap] = field(default_factory=dict)
+    met: set[str] = field(default_factory=set)
+    """The queues of this pass. One that is not met in a whole pass has no work any more."""
+
+    @property
+    def is_over(self) -> bool:
+        """After a whole pass: whether no queue that has work is left in the middle."""
+        return not any(lap.left for queue, lap in self.laps.items() if queue in self.met)
+
+
+@dataclass
+class Cursor:
+    """Where the next admit's look begins; the memory of one worker."""
+
+    position: dict[str, Bound] = field(default_factory=dict)
+    queue: str = ""
+    _round: _Round = field(default_factory=_Round)
+    _passed: bool = True
+
+    def turn_to(self, queue: str) -> None:
+        """The look over the queues goes on behind this one next time; '': all of them were there at once."""
+        start, before = self._round.start, self.queue
+        inside = before < start <= queue if before < queue else start > before or start <= queue
+        self.queue, self._passed = queue, not queue or inside
+
+    def look(self, queues: Sequence[str]) -> dict[str, _Lap]:
+        """What is left of the present round in these queues, which an admit now looks at."""
+        self._round.met.update(queues)
+        for queue in queues:
+            self._round.laps.setdefault(queue, _Lap.starting_at(self.position.get(queue, START)))
+        return {queue: self._round.laps[queue] for queue in queues}
+
+    def come_round(self) -> bool:
+        """After an admit: whether everything was looked at since this was last true. Then a new round begins."""
+        if not self._passed:
+            return False
+        if over := self._round.is_over:
+            self.restart()
+        else:
+            self._round.start, self._round.met = self.queue, set()
+        return over
+
+    def restart(self) -> None:
+        """Begin a new round: nothing was looked at, or what was done about it is void."""
+        self._round = _Round(start=self.queue)
+
+
 class Walk:
     """One admit's way round the streams that have work this worker may take: unpinned, or pinned to it."""
 
@@ -72,6 +117,7 @@ class Walk:
         self._scan = scan
         self._budget = max(MIN_STREAMS_PER_QUEUE, MAX_STREAMS // max(len(queues), 1))
         self._laps = {queue: _Lap.starting_at(cursor.position.get(queue, START)) for queue in queues}
+        self._round = cursor.look(queues)
 
     @property
     def done(self) -> bool:
@@ -86,7 +132,10 @@ class Walk:
             probes = [Probe(queue, self._laps[queue].left[0][0], limit) for queue, limit in room.items()]
             answers = self._scan(probes)
             for queue, _, limit in probes:
-                inside = self._laps[queue].advance(answers.get(queue, ()), limit, self._worker_id)
+                bounds = answers.get(queue, ())
+                inside = self._laps[queue].advance(bounds, limit, self._worker_id)
+                if self._round[queue].left:
+                    self._round[queue].advance(bounds, limit, self._worker_id)
                 room[queue] -= len(inside)
                 found += [Stream(queue, *bound) for bound in inside if bound[2] in ("", self._worker_id)]
             room = {queue: limit for queue, limit in room.items() if limit and self._laps[queue].left}

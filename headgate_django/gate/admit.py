@@ -49,6 +49,8 @@ class Gate:
     """The name by which jobs ask for this worker alone; default: its id."""
     ledger: Ledger = field(default_factory=Ledger)
     cursor: Cursor = field(default_factory=Cursor)
+    came_round: bool = field(default=False, init=False)
+    """Whether, with the last admit, everything that has work was looked at since this was last true."""
 
     def admit(self, capacity: int) -> list[Claim]:
         """Up to ``capacity`` jobs (at most 10,000) that may run now, claimed and leased for this worker."""
@@ -58,6 +60,15 @@ class Gate:
         return retrying_locked(using, lambda: self._admit(min(capacity, MAX_CAPACITY), using))
 
     def _admit(self, capacity: int, using: str) -> list[Claim]:
+        try:
+            claims = self._transact(capacity, using)
+        except BaseException:
+            self.cursor.restart()
+            raise
+        self.came_round = self.cursor.come_round()
+        return claims
+
+    def _transact(self, capacity: int, using: str) -> list[Claim]:
         with write_transaction(using):
             now_ms = begin_pinned(using)
             if not make_due_available(now_ms, using):

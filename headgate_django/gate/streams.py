@@ -42,7 +42,7 @@ def find_queues(cursor: Cursor, *, using: str) -> list[str]:
     if cursor.queue and len(found) < MAX_QUEUES:
         head = _queues_after("", MAX_QUEUES - len(found), using)
         found += [queue for queue in head if queue <= cursor.queue]
-    cursor.queue = found[-1] if len(found) >= MAX_QUEUES else ""
+    cursor.turn_to(found[-1] if len(found) >= MAX_QUEUES else "")
     return found
 
 

@@ -36,6 +36,11 @@ class Door:
         """Whether there may be more of it."""
         return self._unsure_until is not None
 
+    @property
+    def came_round(self) -> bool:
+        """As the gate's."""
+        return self._gate.came_round
+
     def admit(self, capacity: int) -> list[Claim]:
         """As the gate's. Raises a database error, after which it is not known what was admitted."""
         self.make_sure()

@@ -21,7 +21,8 @@ class Pace:
         self._next_poll = 0.0
         self._next_beat = 0.0
         self._pause = FIRST_PAUSE
-        self._empty_in_a_row = 0
+        self._empty_rounds = 0
+        self._burst = options.burst
 
     @property
     def due(self) -> bool:
@@ -35,23 +36,24 @@ class Pace:
 
     @property
     def dry(self) -> bool:
-        """Whether the gate had nothing, twice: once may be a bounded look at very many streams."""
-        return self._empty_in_a_row >= 2
+        """Whether the gate had nothing until it had come round twice: the first round may have begun before."""
+        return self._empty_rounds >= 2
 
-    def admitted(self, count: int) -> None:
-        """Remember what an admit brought."""
+    def admitted(self, count: int, *, came_round: bool) -> None:
+        """Remember what an admit brought, and whether the gate has by now looked at everything once more."""
         if count:
             self.hurry()
             return
-        self._empty_in_a_row += 1
+        self._empty_rounds += came_round
         self._next_poll = time.monotonic() + self._pause * (1 + JITTER * random.random())
-        self._pause = min(self._longest, self._pause * 2)
+        if came_round or not self._burst:  # who ends when nothing is left does not idle on the way round
+            self._pause = min(self._longest, self._pause * 2)
 
     def hurry(self) -> None:
         """There may be work: ask the gate at once."""
         self._next_poll = 0.0
         self._pause = FIRST_PAUSE
-        self._empty_in_a_row = 0
+        self._empty_rounds = 0
 
     def wake(self) -> None:
         """Something was heard: ask the gate once, at once. Without work the pauses grow on from where they were.

@@ -136,7 +136,7 @@ class Runtime:
             return
         claims = self._door.admit(free)
         self._heartbeat.count_poll(len(claims))
-        self._pace.admitted(len(claims))
+        self._pace.admitted(len(claims), came_round=self._door.came_round)
         for claim in claims:
             self._flight.start(claim)
         self._admitted += len(claims)

@@ -9,9 +9,10 @@ from django.db import transaction
 
 from headgate_django import enqueue_many
 from headgate_django.core.states import State
-from headgate_django.models import Attempt, Job
+from headgate_django.models import Attempt, Job, RateClass
 from tests.sample import jobs
 from tests.sample.models import Run
+from tests.support.backlog import Backlog, load
 from tests.support.processes import terminate, wait_until, worker
 
 pytestmark = [pytest.mark.process, pytest.mark.django_db(transaction=True)]
@@ -56,6 +57,18 @@ def test_burst_runs_what_may_run_now_and_exits():
     later.refresh_from_db()
     assert Run.objects.count() == 30
     assert later.state == State.SCHEDULED
+
+
+def test_burst_reaches_what_may_run_behind_thousands_of_streams_that_may_not():
+    RateClass.objects.create(name="closed", paused=True)
+    load(Backlog(count=3_500, partitions=3_500, partition="p", rate_class="closed", payloads=False))
+    open_one = jobs.recorded.using(partition_key="z").enqueue("open")
+
+    with worker("--burst", ready=False) as process:
+        assert process.wait() == 0, process.output
+
+    open_one.refresh_from_db()
+    assert open_one.state == State.COMPLETED
 
 
 def test_every_way_a_run_can_end_is_recorded_by_a_real_worker():

@@ -14,7 +14,7 @@ def pace() -> Pace:
     pace = Pace(resolve({}, {}))
     pace.beaten()
     for _ in range(10):
-        pace.admitted(0)
+        pace.admitted(0, came_round=True)
     return pace
 
 
@@ -23,7 +23,7 @@ def test_what_was_heard_is_looked_at_once_and_an_empty_look_does_not_shorten_the
 
     pace.wake()
     assert pace.due
-    pace.admitted(0)
+    pace.admitted(0, came_round=True)
 
     assert pace.until_next_poll > 1
 
@@ -31,13 +31,36 @@ def test_what_was_heard_is_looked_at_once_and_an_empty_look_does_not_shorten_the
 def test_a_queue_that_was_empty_twice_is_dry_however_much_was_heard_in_between():
     pace = Pace(resolve({}, {}))
     assert not pace.dry
-    pace.admitted(0)
+    pace.admitted(0, came_round=True)
     assert not pace.dry
 
     pace.wake()
-    pace.admitted(0)
+    pace.admitted(0, came_round=True)
 
     assert pace.dry
+
+
+def test_looks_at_a_part_of_very_many_streams_make_nothing_dry():
+    pace = Pace(resolve({}, {}))
+    for _ in range(5):
+        pace.admitted(0, came_round=False)
+    pace.admitted(0, came_round=True)
+    assert not pace.dry
+
+    pace.admitted(0, came_round=False)
+    assert not pace.dry
+    pace.admitted(0, came_round=True)
+
+    assert pace.dry
+
+
+@pytest.mark.parametrize("burst", [True, False])
+def test_only_who_ends_when_nothing_is_left_does_not_idle_on_the_way_round(burst: bool):
+    pace = Pace(resolve({"burst": burst}, {}))
+    for _ in range(10):
+        pace.admitted(0, came_round=False)
+
+    assert (pace.until_next_poll < 0.1) == burst
 
 
 def test_a_queue_is_not_dry_while_something_was_admitted_or_has_ended_since(pace):
@@ -45,17 +68,17 @@ def test_a_queue_is_not_dry_while_something_was_admitted_or_has_ended_since(pace
 
     pace.hurry()
     assert not pace.dry
-    pace.admitted(0)
-    pace.admitted(1)
+    pace.admitted(0, came_round=True)
+    pace.admitted(1, came_round=True)
 
     assert not pace.dry
 
 
 def test_work_shortens_the_pauses(pace):
     pace.wake()
-    pace.admitted(1)
+    pace.admitted(1, came_round=True)
     assert pace.due
-    pace.admitted(0)
+    pace.admitted(0, came_round=True)
 
     assert pace.until_next_poll < 0.1
 
