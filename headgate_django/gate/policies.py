@@ -43,8 +43,7 @@ def load_queues(served: Mapping[str, int], cursor: Cursor, *, using: str) -> Que
         names,
     )
     has_ceilings = any(name == "" and count for name, count, _ in rows)
-    rows = [row for row in rows if row[0]]
-    weights = effective_weights(names, served, {name: weight for name, weight, _ in rows})
+    weights = effective_weights(names, served, {name: weight for name, weight, _ in rows if name})
     paused = {name for name, _, is_paused in rows if is_paused}
     return Queues(
         names=tuple(name for name in names if name not in paused), weights=weights, has_ceilings=has_ceilings

@@ -18,8 +18,7 @@ class Pace:
     def __init__(self, options: WorkerOptions) -> None:
         self._longest = options.poll_interval / 1000
         self._beat_interval = options.lease / 1000 / BEATS_PER_LEASE
-        self._next_poll = 0.0
-        self._next_beat = 0.0
+        self._next_poll = self._next_beat = 0.0
         self._pause = FIRST_PAUSE
         self._empty_rounds = 0
         self._burst = options.burst

@@ -5,6 +5,7 @@ from __future__ import annotations
 import faulthandler
 import logging
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from django.conf import settings
 from django.db import connections
@@ -77,7 +78,8 @@ def serve_alone(
     try:
         load()
         signals.install()
-        return serve(options, options.name, orders, None, announce)
+        # Nobody would replace it after so many jobs.
+        return serve(replace(options, max_jobs=0), options.name, orders, None, announce)
     finally:
         signals.uninstall()
 
