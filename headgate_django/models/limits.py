@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from django.core.validators import MaxValueValidator, MinValueValidator
-from django.db import models
+from django.db import models, router
 from django.db.models import Q
 
 from headgate_django.core.declarations import MAX_TOKENS, MAX_WINDOW_MS
 from headgate_django.core.turnstile import Saturated, Scope
 from headgate_django.models.declared import DeclaredPolicy
 from headgate_django.models.fields import KeyField, MillisecondsField
+from headgate_django.models.store import write_transaction
+
+
+class RateClassQuerySet(models.QuerySet["RateClass"]):
+    """Rate classes, deleted in the order in which they are locked: the class first, then its buckets."""
+
+    def delete(self) -> tuple[int, dict[str, int]]:
+        """As Django's, which would begin with the buckets."""
+        with write_transaction(self.db):
+            list(self.order_by("pk").select_for_update().values_list("pk"))
+            return super().delete()
+
+    delete.alters_data = True  # type: ignore[attr-defined]
+    delete.queryset_only = True  # type: ignore[attr-defined]
 
 
 class RateClass(DeclaredPolicy):
@@ -21,6 +35,8 @@ class RateClass(DeclaredPolicy):
         default=0, instant=True, help_text="Set when the far end said to come back later."
     )
 
+    objects = RateClassQuerySet.as_manager()
+
     class Meta:
         ordering = ["name"]
         verbose_name_plural = "rate classes"
@@ -28,6 +44,15 @@ class RateClass(DeclaredPolicy):
 
     def __str__(self) -> str:
         return self.name
+
+    def delete(self, using: str | None = None, keep_parents: bool = False) -> tuple[int, dict[str, int]]:
+        """As Django's, in the order of ``RateClassQuerySet.delete``."""
+        using = using or router.db_for_write(type(self), instance=self)
+        with write_transaction(using):
+            list(RateClass.objects.using(using).filter(pk=self.pk).select_for_update().values_list("pk"))
+            return super().delete(using=using, keep_parents=keep_parents)
+
+    delete.alters_data = True  # type: ignore[attr-defined]
 
     def policy(self) -> list[dict[str, int | bool]]:
         """The budgets, in an order of their own."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from django.db import OperationalError, connection, transaction
+from django.db import OperationalError, connection, models, transaction
 from django.test.utils import CaptureQueriesContext
 
 from headgate_django.core.outcomes import Claim, Outcome, Progress
@@ -20,7 +20,7 @@ from headgate_django.lifecycle.promote import promote
 from headgate_django.lifecycle.reclaim import report_lost
 from headgate_django.lifecycle.redrive import redrive
 from headgate_django.lifecycle.renew import renew
-from headgate_django.models import Job
+from headgate_django.models import Job, RateBucket, RateBudget, RateClass
 from headgate_django.models.store import execute
 from tests.support.builders import BOOM, in_state, queued
 from tests.support.locks import Running, held, wait_until_blocked
@@ -64,10 +64,10 @@ def lower_and_higher(retentions: Sequence[int]) -> list[Claim]:
     return claims
 
 
-def is_free(claim: Claim) -> bool:
+def is_free(row: models.QuerySet) -> bool:
     try:
         with transaction.atomic():
-            Job.objects.select_for_update(nowait=True).get(pk=claim.id)
+            row.select_for_update(nowait=True).get()
     except OperationalError:
         return False
     return True
@@ -101,8 +101,27 @@ def test_who_waits_for_a_job_holds_none_with_a_higher_id(
         writing = Running(lambda: write([higher, lower]))
         wait_until_blocked(writing)
 
-        assert is_free(higher)
+        assert is_free(Job.objects.filter(pk=higher.id))
 
         commit()
 
     assert not writing.result() or write is lost
+
+
+@pytest.mark.parametrize(
+    "delete", [lambda: RateClass.objects.all().delete(), lambda: RateClass.objects.get().delete()]
+)
+def test_who_waits_to_delete_a_rate_class_holds_none_of_its_buckets(delete: Callable[[], Any]):
+    row = RateClass.objects.create(name="api")
+    budget = RateBudget.objects.create(rate_class=row, limit=1, window_ms=1_000, burst=1)
+    RateBucket.objects.create(budget=budget, level=0, refilled_at_ms=1)
+
+    with held(lambda: RateClass.objects.select_for_update().get()) as commit:
+        deleting = Running(delete)
+        wait_until_blocked(deleting)
+
+        assert is_free(RateBucket.objects.all())
+
+        commit()
+    deleting.result()
+    assert not RateBucket.objects.exists()
