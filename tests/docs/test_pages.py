@@ -54,3 +54,12 @@ def test_every_outcome_is_explained():
 
     for outcome in exceptions.Outcome.__subclasses__():
         assert f"`{outcome.__name__}" in page
+
+
+def test_every_error_that_the_queue_writes_is_listed():
+    sources = "".join(path.read_text() for path in (ROOT / "headgate_django").rglob("*.py"))
+    written = set(re.findall(r'(?:error_class=|no_room\(\s*)"(\w+)"', sources))
+    page = (ROOT / "docs" / "reference" / "outcomes.md").read_text()
+
+    assert len(written) > 5
+    assert {name for name in written if f"`{name}`" not in page} == set()
