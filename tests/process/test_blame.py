@@ -15,7 +15,7 @@ from headgate_django.core.states import State
 from headgate_django.models import Job, Quarantine, Suspect, Worker
 from tests.sample import jobs
 from tests.sample.models import Run
-from tests.support.processes import terminate, wait_until, worker
+from tests.support.processes import freeze, terminate, wait_until, worker
 
 pytestmark = [pytest.mark.process, pytest.mark.django_db(transaction=True)]
 
@@ -29,8 +29,7 @@ def completed() -> int:
 
 def kill_with_its_hands_full(pid: int) -> int:
     """Kill a worker process; how many jobs ran in it (not in processes of their own) at that moment."""
-    os.kill(pid, signal.SIGSTOP)  # so that what is counted is what is lost
-    wait_until(lambda: _stopped(pid), "stopped")
+    freeze(pid)  # so that what is counted is what is lost
     worker_id = Worker.objects.filter(pid=pid).values_list("id", flat=True).first()
     running = Job.objects.filter(state=State.RUNNING, worker_id=worker_id)
     inside = running.exclude(pk__in=isolated_jobs()).count()
@@ -40,11 +39,6 @@ def kill_with_its_hands_full(pid: int) -> int:
 
 def isolated_jobs() -> list[str]:
     return list(Job.objects.filter(state=State.RUNNING, crash_attempt__gt=0).values_list("pk", flat=True))
-
-
-def _stopped(pid: int) -> bool:
-    with open(f"/proc/{pid}/stat") as stat:
-        return stat.read().rpartition(")")[2].split()[0] == "T"
 
 
 def test_random_kills_lose_nothing_quarantine_nobody_and_count_exactly_what_was_in_flight():

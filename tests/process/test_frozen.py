@@ -13,7 +13,7 @@ from headgate_django.core.states import Event, State
 from headgate_django.models import Attempt, Job
 from tests.sample import jobs
 from tests.sample.models import Run
-from tests.support.processes import Process, terminate, wait_until, worker
+from tests.support.processes import Process, freeze, terminate, wait_until, worker
 
 pytestmark = [pytest.mark.process, pytest.mark.django_db(transaction=True)]
 
@@ -26,7 +26,7 @@ def frozen_until_another_runs_the_job(frozen: Process, stack: contextlib.ExitSta
     time.sleep(0.3)  # well inside the handler
     pids = [frozen.pid, *frozen.children()]
     for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
+        freeze(pid)
     heir = stack.enter_context(worker("--lease", "60", "--name", "heir"))
     wait_until(lambda: Job.objects.filter(state=State.RUNNING, fence=2).exists(), "runs again")
     for pid in pids:

@@ -17,7 +17,7 @@ from headgate_django.core.states import State
 from headgate_django.models import Attempt, Job, Worker
 from tests.sample import hazards, jobs
 from tests.sample.models import Run
-from tests.support.processes import ROOT, environment, terminate, wait_until, worker
+from tests.support.processes import ROOT, environment, freeze, terminate, wait_until, worker
 
 pytestmark = [pytest.mark.process, pytest.mark.django_db(transaction=True)]
 
@@ -62,11 +62,10 @@ def test_a_handler_that_exits_with_a_code_of_ours_is_a_crash_and_its_process_is_
 
 
 def test_a_frozen_child_that_reads_nothing_does_not_hold_the_supervisor_up():
-    # Without duties it hardly ever writes, so it is not frozen while it holds SQLite's only lock.
-    options = ("--processes", "2", "--threads", "1", "--shutdown-timeout", "0", "--lease", "300", "--no-duties")
+    options = ("--processes", "2", "--threads", "1", "--shutdown-timeout", "0", "--lease", "300")
     with worker(*options) as process:
         frozen, _ = process.children()
-        os.kill(frozen, signal.SIGSTOP)
+        freeze(frozen)
         for _ in range(1_500):  # each is one more order that it does not read
             process.signal(signal.SIGUSR2)
             time.sleep(0.0005)

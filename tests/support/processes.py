@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -162,3 +163,40 @@ def terminate(process: Process) -> int:
     """Ask to stop; the exit code."""
     process.signal(signal.SIGTERM)
     return process.wait()
+
+
+def freeze(pid: int) -> None:
+    """Stop a process when nobody has to wait for it, and the database has done all that it was told."""
+    while True:
+        os.kill(pid, signal.SIGSTOP)
+        wait_until(lambda: _state(pid) == "T", "stopped")
+        if connection.vendor == "postgresql":
+            wait_until(_is_idle, "nothing is on its way")
+            return
+        if _is_writable():
+            return
+        os.kill(pid, signal.SIGCONT)
+        time.sleep(0.01)
+
+
+def _state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def _is_idle() -> bool:
+    active = (
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+        " AND pid <> pg_backend_pid() AND state = 'active'"
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(active)
+        return cursor.fetchone() == (0,)
+
+
+def _is_writable() -> bool:
+    with contextlib.closing(sqlite3.connect(connection.settings_dict["NAME"], timeout=0.1)) as own:
+        try:
+            own.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            return False
+        return True
