@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from headgate_django.core.states import Event, sources
-from headgate_django.models import clock
 from headgate_django.models.job import Job
 from headgate_django.models.store import (
     alias,
+    begin_pinned,
     fetch,
     indexed_by,
     literals,
@@ -26,7 +26,7 @@ def evict(*, limit: int = 500, using: str = "") -> int:
 
     def work() -> int:
         with write_transaction(using):
-            now_ms = clock.now_ms(using)
+            now_ms = begin_pinned(using)
             rows = fetch(
                 using,
                 f"SELECT id FROM headgate_django_job {indexed_by(using, 'headgate_job_evict')}"

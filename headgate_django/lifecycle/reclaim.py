@@ -43,7 +43,7 @@ def reclaim(*, limit: int = 500, using: str = "") -> int:
 
     def work() -> int:
         with write_transaction(using):
-            now_ms = clock.now_ms(using)
+            now_ms = begin_pinned(using)
             rows = fetch(
                 using,
                 f"SELECT id FROM headgate_django_job WHERE state = '{State.RUNNING}'"

@@ -74,8 +74,8 @@ PORTABLE_STREAMS = Plan(">= (%s, %s, %s)", READY)
 VERBS = [
     Plan("WITH held", KEY, sorts_its_own=True),
     Plan("UPDATE headgate_django_job\nSET state = settled.state", KEY, sorts_its_own=True),
-    Plan("lease_expires_at_ms <=", LEASED, may_sort_unknown=True),
-    Plan("finalized_at_ms + retention_ms <=", EVICT, may_sort_unknown=True),
+    Plan("lease_expires_at_ms <=", LEASED),
+    Plan("finalized_at_ms + retention_ms <=", EVICT),
     Plan(DEAD_LETTERS, TERMINAL, may_sort_unknown=True),
     Plan("AND priority > %s", READY),
     Plan("AND (scheduled_at_ms, id) < (%s, %s)", READY),
