@@ -39,15 +39,20 @@ def serve(
     using = options.database or alias()
     runtime = Runtime(options, worker_id, orders, control.cells if control else None, using)
 
+    tries = 0
+
     def enter() -> None:
+        nonlocal tries
+        tries += 1
         sync_declared(using=using)
         runtime.register()
 
     trouble = Trouble(using)
     if control:
         control.entering(lambda: trouble.pausing > 0)
-    trouble.insist("enter the database", enter, lambda: orders.stopping)
-    sweeper = Sweeper(worker_id, using) if options.duties else None
+    with runtime.limited():
+        trouble.insist("enter the database", enter, lambda: orders.stopping)
+    sweeper = Sweeper(worker_id, using, after_outage=tries > 1) if options.duties else None
     if sweeper:
         orders.on_resign(sweeper.resign)
         sweeper.start()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import AbstractContextManager
 
 from django.db import connections
 
@@ -77,6 +78,10 @@ class Runtime:
         """Whether it admits, and the database answers. Read by other threads."""
         return self._orders.admitting and not self._trouble.pausing
 
+    def limited(self) -> AbstractContextManager[None]:
+        """While it lasts, no statement of this thread waits for long for somebody else's lock."""
+        return self._wakeup.limited()
+
     def register(self) -> None:
         """Enter the fleet's register. Raises a database error."""
         self._beat()
@@ -85,7 +90,7 @@ class Runtime:
     def serve(self) -> bool:
         """Work until the end; whether every handler has returned."""
         try:
-            with self._wakeup.limited():
+            with self.limited():
                 while not self._finished():
                     self._go_round()
                 return self._stop()

@@ -53,7 +53,13 @@ class Sweeper:
     """
 
     def __init__(
-        self, holder: str, using: str, sweeps: Sequence[Sweep] = SWEEPS, stall_seconds: float = STALL_SECONDS
+        self,
+        holder: str,
+        using: str,
+        sweeps: Sequence[Sweep] = SWEEPS,
+        stall_seconds: float = STALL_SECONDS,
+        *,
+        after_outage: bool = False,
     ) -> None:
         self._holder = holder
         self._using = using
@@ -61,7 +67,8 @@ class Sweeper:
         self._agenda = Agenda(sweeps)
         self._stop = threading.Event()
         self._turn = Turn()
-        self._outage = False
+        self._outage = after_outage
+        self._waited = False
         self._watcher = threading.Thread(target=self._watch, name="headgate-duties-watch", daemon=True)
 
     def start(self) -> None:
@@ -134,21 +141,28 @@ class Sweeper:
         try:
             wanted = trouble.guard(f"perform duty {sweep.name}", lambda: self._pass(sweep, go_on))
             if wanted is None:
-                self._outage = self._outage or trouble.pausing > 0
+                self._note_failure(sweep, outage=trouble.pausing > 0)
                 wanted = trouble.pausing or max(pause, trouble.pausing_for(f"perform duty {sweep.name}"))
             pause = wanted
         finally:
             turn.since = None
             self._agenda.put_back(sweep, pause)
 
+    def _note_failure(self, sweep: Sweep, *, outage: bool) -> None:
+        self._outage = self._outage or outage
+        # Another duty that goes on failing must not make this one wait for ever.
+        self._waited = self._waited and not (sweep.after_renewals and outage)
+
     def _pass(self, sweep: Sweep, go_on: Callable[[], bool]) -> float:
         """One pass; seconds until the next."""
-        if self._outage and sweep.after_renewals:
+        if sweep.after_renewals and self._outage and not self._waited:
             # Something can be written again, and the holders of leases find that out about now.
             lease.acquire(sweep.name, self._holder, sweep.ttl_ms, using=self._using)
-            self._outage = False
+            self._waited = True
             return RENEWAL_SECONDS
         handled = perform(sweep, self._holder, using=self._using, go_on=go_on)
+        if sweep.after_renewals:
+            self._outage = self._waited = False
         if handled is None:
             return sweep.ttl_ms / 1000 * random.uniform(0.5, 1.0)
         if handled:

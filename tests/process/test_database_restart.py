@@ -67,7 +67,7 @@ def test_a_worker_survives_a_restart_of_the_server_and_all_jobs_finish_once(serv
 
 
 def test_an_outage_that_outlasts_the_leases_costs_no_run(server):
-    lease, rest = 2.0, 12.0
+    lease, rest = 4.0, 18.0
     enqueue_many([jobs.naps.envelope(rest) for _ in range(4)])
     options = ("--processes", str(PROCESSES), "--threads", "2", "--lease", str(lease))
     with worker(*options, HEADGATE_TEST_DATABASE_URL=server.url) as process:
@@ -75,7 +75,7 @@ def test_an_outage_that_outlasts_the_leases_costs_no_run(server):
         connection.close()
         server.stop("fast")
         process.wait_for_line("cannot")
-        time.sleep(2 * lease)  # the outage itself: every lease expires
+        time.sleep(1.5 * lease)  # the outage itself: every lease expires
         server.start()
         wait_until(lambda: Job.objects.filter(state=State.COMPLETED).count() == 4, "all finished")
         assert terminate(process) == 0, process.output

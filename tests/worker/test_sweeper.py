@@ -248,3 +248,30 @@ def test_an_outage_is_over_only_when_something_can_be_written_again(vendor):
 
     assert sweeper._pass(sweep, lambda: True) == OFTEN
     assert performed == ["reclaim"]
+
+
+def test_another_duty_that_goes_on_failing_lets_reclaim_wait_only_once():
+    performed: list[str] = []
+    sweep = replace(counting("reclaim", performed), after_renewals=True)
+    other = counting("other", [])
+    sweeper = Sweeper("w1", "default", sweeps=[sweep], after_outage=True)
+
+    for _ in range(3):
+        sweeper._note_failure(other, outage=True)
+        assert sweeper._pass(sweep, lambda: True) == module.RENEWAL_SECONDS
+        sweeper._note_failure(other, outage=True)
+        assert sweeper._pass(sweep, lambda: True) == OFTEN
+
+    assert performed == ["reclaim"] * 3
+
+
+def test_an_outage_while_it_waits_lets_reclaim_wait_again():
+    performed: list[str] = []
+    sweep = replace(counting("reclaim", performed), after_renewals=True)
+    sweeper = Sweeper("w1", "default", sweeps=[sweep], after_outage=True)
+    assert sweeper._pass(sweep, lambda: True) == module.RENEWAL_SECONDS
+
+    sweeper._note_failure(sweep, outage=True)
+
+    assert sweeper._pass(sweep, lambda: True) == module.RENEWAL_SECONDS
+    assert performed == []
