@@ -68,7 +68,10 @@ class Acks:
         reporting = [one for one in movable if Reports([(one[0].claim, one[1])])]
         try:
             self._write_free([one for one in movable if one not in reporting], self._park_locked)
-            self._write_free(reporting, self._park_reporting)
+            for name in sorted({run.claim.rate_class for run, _ in reporting}):  # a locked one holds up no other
+                self._write_free(
+                    [one for one in reporting if one[0].claim.rate_class == name], self._park_reporting
+                )
         except DatabaseError:
             self._unsure = True  # it may have been written, and only the reply be lost
             raise
@@ -81,6 +84,7 @@ class Acks:
         except DatabaseError as error:
             if not is_locked_out(error):
                 raise
+            results = [one for one in results if one in self._waiting]  # a part may have been written
             park(results)
             self._write(self._movable(results))
 
@@ -127,9 +131,10 @@ class Acks:
             self._parked.pop(run.claim.run_id, None)
 
     def insist(self, trouble: Trouble) -> None:
-        """The last flush: a few tries."""
+        """The last flush: again and again, until everything is written or the time is up."""
         end = time.monotonic() + LAST_SECONDS
         while True:
+            self._parked = dict.fromkeys(self._parked, 0.0)
             trouble.guard("ack", self.flush)
             remaining = end - time.monotonic()
             if not self._waiting or remaining <= 0:

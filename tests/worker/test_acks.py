@@ -14,7 +14,7 @@ from headgate_django.worker import acks as module
 from headgate_django.worker.acks import Acks
 from headgate_django.worker.run import Run
 from headgate_django.worker.trouble import Trouble
-from tests.support.builders import running
+from tests.support.builders import BOOM, running
 from tests.support.locks import Running, held
 from tests.support.processes import wait_until
 
@@ -24,6 +24,7 @@ pytestmark = [
 ]
 
 SUCCESS = Outcome(event=Event.SUCCEED)
+RATE_LIMITED = Outcome(event=Event.RATE_LIMIT, delay_ms=0, hold_class_ms=1_000)
 
 
 def ended(acks: Acks, outcome: Outcome = SUCCESS, **options: str) -> Job:
@@ -40,7 +41,7 @@ def test_what_changes_a_locked_rate_class_waits_alone(monkeypatch):
     monkeypatch.setattr(module, "REPORT_SECONDS", 0.0)
     RateClass.objects.create(name="api")
     acks = Acks("default")
-    reporting = ended(acks, Outcome(event=Event.RATE_LIMIT, delay_ms=0, hold_class_ms=1_000), rate_class="api")
+    reporting = ended(acks, RATE_LIMITED, rate_class="api")
     plain = ended(acks)
 
     with held(lambda: RateClass.objects.select_for_update().get()), limited("default", lock_ms=20):
@@ -55,17 +56,22 @@ def test_what_changes_a_locked_rate_class_waits_alone(monkeypatch):
     assert RateClass.objects.get().held_until_ms > 0
 
 
-def test_the_last_flush_waits_for_a_lock_that_is_soon_released(monkeypatch):
-    monkeypatch.setattr(module, "PARKED_SECONDS", 0.01)
+@pytest.mark.parametrize("outcome", [SUCCESS, RATE_LIMITED], ids=["job", "rate class"])
+def test_the_last_flush_waits_for_a_lock_that_is_soon_released(outcome: Outcome, monkeypatch):
     monkeypatch.setattr(module, "LAST_SECONDS", 60.0)
+    RateClass.objects.create(name="api")
     acks = Acks("default")
-    locked, free = ended(acks), ended(acks)
+    locked, free = ended(acks, outcome, rate_class="api"), ended(acks)
 
     def insist() -> None:
         with limited("default", lock_ms=20):
             acks.insist(Trouble("default"))
 
-    with held(lambda: Job.objects.select_for_update().get(pk=locked.pk)) as commit:
+    def lock() -> None:
+        Job.objects.select_for_update().get(pk=locked.pk)
+        RateClass.objects.select_for_update().get()
+
+    with held(lock) as commit:
         insisting = Running(insist)
         wait_until(lambda: state(free) == State.COMPLETED, "the other one is written")
         assert not insisting.done
@@ -73,7 +79,7 @@ def test_the_last_flush_waits_for_a_lock_that_is_soon_released(monkeypatch):
     insisting.result()
 
     assert len(acks) == 0
-    assert state(locked) == State.COMPLETED
+    assert state(locked) != State.RUNNING
 
 
 def test_the_last_flush_ends_although_a_lock_is_not_released(monkeypatch):
@@ -85,3 +91,16 @@ def test_the_last_flush_ends_although_a_lock_is_not_released(monkeypatch):
         acks.insist(Trouble("default"))
 
     assert len(acks) == 1
+
+
+def test_what_is_written_before_a_crash_that_is_locked_is_not_written_again(caplog):
+    acks = Acks("default")
+    plain = ended(acks)
+    job, claim = running()
+    acks.add(Run(claim), Outcome(event=Event.LOSE_LEASE, failure=BOOM))
+
+    with held(lambda: Job.objects.select_for_update().get(pk=job.pk)), limited("default", lock_ms=20):
+        assert acks.flush()
+
+    assert (state(plain), len(acks)) == (State.COMPLETED, 1)
+    assert "lease was lost" not in caplog.text
