@@ -123,7 +123,7 @@ def is_contention(error: BaseException) -> bool:
 
 LOCK_TIMEOUT, CANCELLED = "55P03", "57014"
 _NO_RIGHT, _NO_DATABASE = "42501", "3D000"
-_WRONG_CONDITION, _TOO_COMPLEX = "25", "54"  # classes: a read-only or failed transaction; limits of a statement
+TRANSACTION_STATE, _TOO_COMPLEX = "25", "54"  # classes: a read-only or failed transaction; limits of a statement
 _SQLITE_ERROR, _SQLITE_CORRUPT, _SQLITE_NOTADB = 1, 11, 26  # 1 is what no other code says: a wrong statement
 
 
@@ -146,7 +146,7 @@ def is_connection_trouble(error: BaseException) -> bool:
         serious = number & 0xFF in {_SQLITE_CORRUPT, _SQLITE_NOTADB}
         return serious or (isinstance(error, OperationalError) and number & 0xFF != _SQLITE_ERROR)
     code = error_code(error)
-    if code in {_NO_RIGHT, _NO_DATABASE} or code.startswith(_WRONG_CONDITION):
+    if code in {_NO_RIGHT, _NO_DATABASE} or code.startswith(TRANSACTION_STATE):
         return True
     return isinstance(error, OperationalError | InterfaceError) and not code.startswith(_TOO_COMPLEX)
 

@@ -14,11 +14,22 @@ from django.db import DatabaseError, connections, transaction
 from headgate_django.core.outcomes import Claim, Failure, Outcome
 from headgate_django.core.states import Event
 from headgate_django.lifecycle.ack import ack
-from headgate_django.models.store import alias, is_connection_trouble, is_contention, write_transaction
+from headgate_django.models.store import (
+    CANCELLED,
+    TRANSACTION_STATE,
+    alias,
+    error_code,
+    is_connection_trouble,
+    is_contention,
+    write_transaction,
+)
 
 logger = logging.getLogger("headgate_django.worker")
 
 NO_TRANSACTION_DELAY_MS = 5_000
+
+FREE_RUNS = 20
+"""A job that has been run more often than this is charged for a commit that fails, whatever the reason."""
 
 
 def in_one_transaction(
@@ -51,7 +62,7 @@ def in_one_transaction(
         if isinstance(error, DatabaseError) and (is_contention(error) or is_connection_trouble(error)):
             if step.now == _Step.BEGINNING and not connections[using].in_atomic_block:
                 return _later("begin", error)
-            if step.now == _Step.ENDING:
+            if step.now == _Step.ENDING and claim.fence <= FREE_RUNS and not _is_own_doing(error):
                 return _later("be committed", error)
         raise
 
@@ -64,6 +75,11 @@ class _Step:
 
     def committed(self) -> None:
         self.now = self.COMMITTED
+
+
+def _is_own_doing(error: BaseException) -> bool:
+    # It took too long for the server, or broke its transaction: so it would again.
+    return error_code(error) == CANCELLED or error_code(error).startswith(TRANSACTION_STATE)
 
 
 def _later(what: str, error: BaseException) -> Outcome:

@@ -232,6 +232,26 @@ def test_a_connection_lost_before_the_commit_costs_no_attempt(now):
     assert (job.state, job.attempt, Run.objects.count()) == (State.SCHEDULED, 0, 0)
 
 
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no such limit")
+def test_a_handler_that_the_server_gives_up_while_it_idles_is_charged(now):
+    def idles() -> None:
+        effect()
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL idle_in_transaction_session_timeout = '20ms'")
+        wait_until(lambda: not fetch_elsewhere(connection.connection.info.backend_pid), "the session is ended")
+
+    claim = claim_of(idles, atomic=True)
+
+    [outcome] = perform(claim)
+
+    assert (outcome.event, settle(claim, outcome).attempt, Run.objects.count()) == (Event.RETRY, 1, 0)
+
+
+def fetch_elsewhere(backend: int) -> list[tuple]:
+    alive = "SELECT 1 FROM pg_stat_activity WHERE pid = %s"
+    return Running(lambda: fetch("default", alive, [backend])).result()
+
+
 def test_a_success_counts_although_its_time_was_up(now):
     claim = claim_of(effect, atomic=True)
 
