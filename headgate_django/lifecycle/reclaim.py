@@ -95,18 +95,22 @@ def lose_worker(
     return retrying_locked(using, work)
 
 
-def give_back_unheard(worker_id: str, heard: Collection[Held], *, using: str = "") -> int:
-    """Give back what a worker was admitted without hearing of it: the reply to the commit was lost; how many.
+def give_back_unheard(worker_id: str, heard: Collection[Held], *, using: str = "") -> tuple[int, int]:
+    """Give back what a worker was admitted without hearing of it: the reply to the commit was lost.
 
     ``heard`` are the (id, fence) of the claims that it knows. The others were never started: they are interrupted.
+    How many there were, and how many more that somebody has locked at this moment.
     """
     using = using or alias()
 
-    def work() -> int:
+    def work() -> tuple[int, int]:
         with write_transaction(using):
             begin_pinned(using)
             claims = [claim for claim in _claims_of(worker_id, using) if claim.run_id not in heard]
-            return _give_back(claims, UNHEARD, using)
+            locked = settling.locked_by_others(claims, using)
+            return _give_back([claim for claim in claims if claim.run_id not in locked], UNHEARD, using), len(
+                locked
+            )
 
     return retrying_locked(using, work)
 

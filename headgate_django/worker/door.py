@@ -56,7 +56,8 @@ class Door:
             return
         last = time.monotonic() >= self._unsure_until
         gate = self._gate
-        if count := give_back_unheard(gate.worker_id, self._heard(), using=gate.using or alias()):
+        count, locked = give_back_unheard(gate.worker_id, self._heard(), using=gate.using or alias())
+        if count:
             logger.warning("%d jobs are given back: the reply to their admission was lost", count)
-        if last:
+        if last and not locked:
             self._unsure_until = None

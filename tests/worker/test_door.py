@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from django.db import OperationalError
 
@@ -9,8 +11,10 @@ from headgate_django.core.outcomes import Claim
 from headgate_django.core.states import State
 from headgate_django.gate.admit import Gate
 from headgate_django.models import Job
+from headgate_django.worker import door as module
 from headgate_django.worker.door import Door
 from tests.support.builders import queued
+from tests.support.locks import held
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -33,8 +37,9 @@ def heard() -> set[tuple[str, int]]:
 
 
 @pytest.fixture
-def door(heard) -> Door:
-    """Of w1, whose last admit broke."""
+def door(heard, monkeypatch) -> Door:
+    """Of w1, whose last admit broke a moment ago."""
+    monkeypatch.setattr(module, "UNSURE_SECONDS", 3600.0)
     door = Door(Unanswered("w1"), lambda: heard)
     with pytest.raises(OperationalError):
         door.admit(1)
@@ -84,3 +89,15 @@ def test_a_worker_that_ends_looks_once_more(door):
     door.make_sure()
 
     assert Job.objects.get(pk=job.pk).state == State.AVAILABLE
+
+
+@pytest.mark.skipif(os.environ.get("HEADGATE_TEST_DB") != "postgres", reason="SQLite locks no rows")
+def test_what_somebody_has_locked_holds_no_admission_up_and_is_given_back_when_it_is_free(door):
+    job = late_commit()
+    door._unsure_until = 0.0
+
+    with held(lambda: Job.objects.select_for_update().get(pk=job.pk)):
+        assert door.admit(1) == []
+
+    [claim] = door.admit(1)
+    assert (claim.id, claim.interruptions) == (job.pk, 1)
