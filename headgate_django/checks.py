@@ -48,6 +48,7 @@ def check_references(app_configs: Any = None, **kwargs: Any) -> list[checks.Chec
         for field in model._meta.local_fields
         if isinstance(field, ForeignKey)
         and field.db_constraint  # type: ignore[attr-defined]
+        and isinstance(field.related_model, type)  # else Django says that there is no such model
         and field.related_model._meta.concrete_model in _DELETED
     )
     return [

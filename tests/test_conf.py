@@ -84,6 +84,10 @@ def test_a_key_that_the_database_does_not_enforce_is_not_reported():
     assert referring("job", key) == []
 
 
+def test_a_key_to_a_model_that_does_not_exist_is_left_to_django():
+    assert referring("job", models.ForeignKey("sample.Missing", models.CASCADE, related_name="+")) == []
+
+
 def test_nothing_here_points_to_a_job():
     assert check_references() == []
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from django.core.validators import MaxValueValidator, MinValueValidator
-from django.db import models, router
+from django.db import models
 from django.db.models import Q
 
 from headgate_django.core.declarations import MAX_TOKENS, MAX_WINDOW_MS
 from headgate_django.core.turnstile import Saturated, Scope
 from headgate_django.models.declared import DeclaredPolicy
 from headgate_django.models.fields import KeyField, MillisecondsField
-from headgate_django.models.store import write_transaction
+from headgate_django.models.store import alias, write_transaction
 
 
 class RateClassQuerySet(models.QuerySet["RateClass"]):
@@ -18,12 +18,17 @@ class RateClassQuerySet(models.QuerySet["RateClass"]):
 
     def delete(self) -> tuple[int, dict[str, int]]:
         """As Django's, which would begin with the buckets."""
-        with write_transaction(self.db):
-            list(self.order_by("pk").select_for_update().values_list("pk"))
-            return super().delete()
+        rows = self.using(self._db or alias())  # type: ignore[attr-defined]
+        with write_transaction(rows.db):
+            rows.lock()
+            return super(RateClassQuerySet, rows).delete()
 
     delete.alters_data = True  # type: ignore[attr-defined]
     delete.queryset_only = True  # type: ignore[attr-defined]
+
+    def lock(self) -> None:
+        """Lock the rows, by name, as an admit does."""
+        list(self.order_by("pk").select_for_update().values_list("pk"))
 
 
 class RateClass(DeclaredPolicy):
@@ -47,9 +52,9 @@ class RateClass(DeclaredPolicy):
 
     def delete(self, using: str | None = None, keep_parents: bool = False) -> tuple[int, dict[str, int]]:
         """As Django's, in the order of ``RateClassQuerySet.delete``."""
-        using = using or router.db_for_write(type(self), instance=self)
+        using = using or alias()
         with write_transaction(using):
-            list(RateClass.objects.using(using).filter(pk=self.pk).select_for_update().values_list("pk"))
+            RateClass.objects.using(using).filter(pk=self.pk).lock()
             return super().delete(using=using, keep_parents=keep_parents)
 
     delete.alters_data = True  # type: ignore[attr-defined]
