@@ -50,9 +50,13 @@ class Due(NamedTuple):
 def due_jobs(*, using: str) -> list[Due]:
     """Where jobs are due and not available yet, and since when."""
     sql = _DUE.format(index=indexed_by(using, "headgate_job_due"))
-    with transaction.atomic(using=using, savepoint=False):
+    with transaction.atomic(using=using):
         now_ms = begin_pinned(using)
-        return [Due(*row) for row in fetch(using, sql, [now_ms, MAX_DUE])]
+        found = [Due(*row) for row in fetch(using, sql, [now_ms, MAX_DUE])]
+        transaction.set_rollback(
+            True, using=using
+        )  # the pins must not outlast this: the caller may be in a transaction
+    return found
 
 
 def longest_waits(queues: Sequence[str], now_ms: int, *, using: str) -> dict[str, Wait]:

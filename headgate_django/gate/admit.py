@@ -23,6 +23,7 @@ from headgate_django.core.walk import Cursor
 from headgate_django.gate.claim import claim
 from headgate_django.gate.displace import displace
 from headgate_django.gate.draw import draw
+from headgate_django.gate.due import LIMIT as MAX_DUE
 from headgate_django.gate.due import make_due_available
 from headgate_django.gate.limits import load_turnstile
 from headgate_django.gate.policies import Queues, load_partitions, load_queues
@@ -61,21 +62,22 @@ class Gate:
 
     def _admit(self, capacity: int, using: str) -> list[Claim]:
         try:
-            claims = self._transact(capacity, using)
+            claims, more_due = self._transact(capacity, using)
         except BaseException:
             self.cursor.restart()
             raise
-        self.came_round = self.cursor.come_round()
+        self.came_round = self.cursor.come_round() and not more_due
         return claims
 
-    def _transact(self, capacity: int, using: str) -> list[Claim]:
+    def _transact(self, capacity: int, using: str) -> tuple[list[Claim], bool]:
+        """The claims, and whether there may be more jobs that are due."""
         with write_transaction(using):
             now_ms = begin_pinned(using)
-            if not make_due_available(now_ms, using):
-                return self._take(capacity, now_ms, using)
+            if not (due := make_due_available(now_ms, using)):
+                return self._take(capacity, now_ms, using), False
         # They are committed: no job is locked while the gate waits for policies, which come before jobs.
         with write_transaction(using):
-            return self._take(capacity, begin_pinned(using), using)
+            return self._take(capacity, begin_pinned(using), using), due >= MAX_DUE
 
     def _take(self, capacity: int, now_ms: int, using: str) -> list[Claim]:
         queues = load_queues(self.queues, self.cursor, using=using)

@@ -24,7 +24,7 @@ WHERE id IN ({{ids}}) AND {unindexed("state")} IN ({_ORIGINS})
 
 
 def make_due_available(now_ms: int, using: str) -> int:
-    """Promote up to 500 due jobs of any queue; how many. One index probe when there is none."""
+    """Promote up to ``LIMIT`` due jobs of any queue; how many. One index probe when there is none."""
     ids = [row[0] for row in fetch(using, _DUE.format(lock=skip_locked(using)), [now_ms, LIMIT])]
     if ids:
         execute(using, _PROMOTE.format(ids=marks(len(ids))), ids)

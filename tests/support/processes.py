@@ -170,11 +170,11 @@ def freeze(pid: int) -> None:
     while True:
         os.kill(pid, signal.SIGSTOP)
         wait_until(lambda: _state(pid) == "T", "stopped")
-        if connection.vendor == "postgresql":
-            wait_until(_is_idle, "nothing is on its way")
-            return
-        if _is_writable():
-            return
+        at_rest = _is_idle if connection.vendor == "postgresql" else _is_writable
+        for _ in range(20):  # others work meanwhile
+            if at_rest():
+                return
+            time.sleep(0.02)
         os.kill(pid, signal.SIGCONT)
         time.sleep(0.01)
 
@@ -186,7 +186,7 @@ def _state(pid: int) -> str:
 def _is_idle() -> bool:
     active = (
         "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
-        " AND pid <> pg_backend_pid() AND state = 'active'"
+        " AND pid <> pg_backend_pid() AND (state = 'active' OR state LIKE 'idle in transaction%')"
     )
     with connection.cursor() as cursor:
         cursor.execute(active)
