@@ -89,7 +89,7 @@ OPTIONS = (
     Option(
         "threads",
         10,
-        parsing.at_least(1),
+        parsing.between(1, 10_000),
         "N",
         "Jobs that a process runs at the same time: in threads, on the event loop, or in processes of their own.",
     ),
@@ -98,7 +98,8 @@ OPTIONS = (
         30,
         parsing.seconds(1_000),
         "SECONDS",
-        "How long a claim lasts without renewal (each third of it). A killed machine's jobs run again after it.",
+        "How long a claim lasts without renewal (each third of it, and each 15 seconds). A killed machine's jobs "
+        "run again after it.",
     ),
     Option(
         "shutdown_timeout",
@@ -148,7 +149,7 @@ OPTIONS = (
     Option(
         "name",
         "",
-        parsing.name,
+        parsing.worker_name,
         "NAME",
         "Name of this worker, unique in the fleet; default: host-pid-random. Its processes have ids of their own.",
     ),
@@ -188,7 +189,7 @@ def _value(
         return option.parse(option.flag, flags[option.name])
     if environ.get(option.variable, "") != "":
         return option.parse(option.variable, environ[option.variable])
-    if option.name.upper() in declared:
+    if declared.get(option.name.upper()) is not None:
         return option.parse(f"HEADGATE['WORKER'][{option.name.upper()!r}]", declared[option.name.upper()])
     return option.parse(option.name, option.default)
 

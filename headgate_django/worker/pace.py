@@ -10,6 +10,8 @@ from headgate_django.worker.options import WorkerOptions
 FIRST_PAUSE = 0.05
 JITTER = 0.2
 BEATS_PER_LEASE = 3
+LONGEST_BEAT = 15.0
+"""Seconds. However long the lease: who has not been heard of for a minute is taken for dead."""
 
 
 class Pace:
@@ -17,7 +19,7 @@ class Pace:
 
     def __init__(self, options: WorkerOptions) -> None:
         self._longest = options.poll_interval / 1000
-        self._beat_interval = options.lease / 1000 / BEATS_PER_LEASE
+        self._beat_interval = min(LONGEST_BEAT, options.lease / 1000 / BEATS_PER_LEASE)
         self._next_poll = self._next_beat = 0.0
         self._pause = FIRST_PAUSE
         self._empty_rounds = 0

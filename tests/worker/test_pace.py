@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from headgate_django.models.fleet import STALE_MS
 from headgate_django.worker.options import resolve
 from headgate_django.worker.pace import Pace
 
@@ -91,3 +92,11 @@ def test_a_message_makes_a_worker_renew_and_beat_at_once(pace):
     assert pace.beat_due
     pace.beaten()
     assert not pace.beat_due
+
+
+def test_a_worker_with_a_long_lease_is_still_heard_of_often():
+    pace = Pace(resolve({"lease": "3600"}, {}))
+
+    pace.beaten()
+
+    assert pace.until_next_beat <= STALE_MS / 1000 / 3
