@@ -24,11 +24,12 @@ def still_held(claims: str, using: str) -> str:
     return " AND ".join([*same, f"{unindexed('headgate_django_job.state')} = '{State.RUNNING}'"])
 
 
-def updating(claims: str, using: str) -> tuple[str, str]:
+def updating(claims: str, using: str, *, wait: bool = True) -> tuple[str, str]:
     """What an UPDATE of the jobs that ``claims`` still hold needs: more of the WITH clause, and its condition.
 
     An UPDATE locks rows as its plan comes across them. Here they are locked before, in the order of their ids, as
-    every verb does: two that met in another order would wait for each other for ever.
+    every verb does: two that met in another order would wait for each other for ever. Without ``wait``, those that
+    somebody has locked are left out.
     """
     condition = still_held(claims, using)
     if not is_postgres(using):
@@ -38,7 +39,7 @@ def updating(claims: str, using: str) -> tuple[str, str]:
         SELECT headgate_django_job.id FROM headgate_django_job, {claims}
         WHERE {condition}
         ORDER BY headgate_django_job.id
-        FOR NO KEY UPDATE OF headgate_django_job
+        FOR NO KEY UPDATE OF headgate_django_job {"" if wait else "SKIP LOCKED"}
     )
     """
     return locked, f"{condition} AND {claims}.id IN (SELECT id FROM locked)"

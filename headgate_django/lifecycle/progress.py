@@ -18,7 +18,8 @@ from headgate_django.models.store import (
 def write_progress(reports: Sequence[tuple[Claim, Progress]], using: str) -> None:
     """Store the progress of runs that still hold their lease; a late report writes nothing.
 
-    Of one run reported twice the last report counts. Only columns that no index knows are touched.
+    Of one run reported twice the last report counts. A job that somebody has locked is left out: progress is worth
+    no wait. Only columns that no index knows are touched.
     """
     newest = {claim.run_id: (claim, progress) for claim, progress in reports}
     rows = [_row(*newest[key]) for key in sorted(newest)]  # by id, as all who lock several jobs do
@@ -46,6 +47,6 @@ def _row(claim: Claim, progress: Progress) -> tuple[object, ...]:
 
 def _write(rows: Sequence[Sequence[object]], using: str) -> None:
     reported, params = rowset(using, "reported", _COLUMNS, rows)
-    locked, still_held = fence.updating("reported", using)
+    locked, still_held = fence.updating("reported", using, wait=False)
     sql = _WRITE.format(reported=reported, locked=locked, still_held=still_held, now=clock.now_sql(using))
     retrying_locked(using, lambda: execute(using, sql, params))

@@ -132,6 +132,7 @@ class Runtime:
 
     def _collect(self) -> None:
         for run, outcome in self._flight.collect():
+            self._progress.end(run)
             self._acks.add(run, outcome)
             self._pace.hurry()  # under a limit that was full there may be a place now
 
@@ -160,11 +161,8 @@ class Runtime:
         for run in lost:
             logger.warning("job %s: its lease was lost; the handler is asked to stop", run.claim.id)
             self._overtime.lose(run)
-        obeyed = self._trouble.guard("beat", self._beat)
-        if obeyed is None:
-            return
-        self._pace.beaten()
-        if obeyed:
+        self._pace.beaten()  # whatever becomes of the row: the leases are renewed
+        if self._trouble.guard("beat", self._beat):
             self._pace.beat_now()  # so that the register says what follows from it
 
     @property
