@@ -20,7 +20,8 @@ _LASTING = re.compile(
     (?: set \s+ (?! local\b | transaction\b | constraints\b )
       | reset\b | discard\b | listen\b | prepare\b | load\b | pragma\b | attach\b
       | declare\b .* \b with \s+ hold\b
-      | create \s+ (?: (?: local | global ) \s+ )? temp )""",
+      | create \s+ (?: or \s+ replace \s+ )? (?: (?: local | global | recursive ) \s+ )* temp
+      | (?: select | with ) \b .* \b into \s+ (?: (?: local | global ) \s+ )? temp )""",
     re.IGNORECASE | re.VERBOSE | re.DOTALL,
 )
 _UNTIL_THE_END = re.compile(r"set_config\s*\([^()]*\btrue\s*\)")

@@ -42,6 +42,13 @@ CHANGES = {
         ("/* why */ SET work_mem = '7MB'", "SHOW work_mem"),
         ("SET ROLE pg_monitor", "SELECT current_user"),
         ("CREATE TEMP TABLE leftover (n int)", "SELECT to_regclass('pg_temp.leftover')"),
+        ("CREATE OR REPLACE TEMP VIEW leftover AS SELECT 1", "SELECT to_regclass('pg_temp.leftover')"),
+        ("CREATE LOCAL TEMP TABLE leftover (n int)", "SELECT to_regclass('pg_temp.leftover')"),
+        ("SELECT 7 AS n INTO TEMP leftover", "SELECT to_regclass('pg_temp.leftover')"),
+        (
+            "WITH w AS (SELECT 7 AS n) SELECT n INTO LOCAL TEMPORARY leftover FROM w",
+            "SELECT to_regclass('pg_temp.leftover')",
+        ),
         (
             f"SELECT pg_advisory_lock({SECRET_LOCK})",
             f"SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = {SECRET_LOCK}",
