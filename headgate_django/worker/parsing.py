@@ -10,6 +10,8 @@ from headgate_django.core.envelope import check_key
 from headgate_django.core.sizes import to_bytes
 from headgate_django.exceptions import ConfigurationError, InvalidJob
 
+MAX_WORKER_NAME = 230
+
 
 def parse_queues(where: str, value: object) -> dict[str, int]:
     """``critical:6,default:3`` or a dict → name to weight; ``*`` is every queue."""
@@ -47,6 +49,18 @@ def integer(where: str, value: object, *, minimum: int) -> int:
     if isinstance(value, bool) or number < minimum:
         raise ConfigurationError(f"{where} must be at least {minimum}, not {value!r}")
     return number
+
+
+def between(minimum: int, maximum: int) -> Callable[[str, Any], int]:
+    """Whole numbers within bounds."""
+
+    def parse(where: str, value: Any) -> int:
+        number = integer(where, value, minimum=minimum)
+        if number > maximum:
+            raise ConfigurationError(f"{where} must be at most {maximum}, not {value!r}")
+        return number
+
+    return parse
 
 
 def at_least(minimum: int) -> Callable[[str, Any], int]:
@@ -97,6 +111,14 @@ def name(where: str, value: object) -> str:
     return str(value)
 
 
+def worker_name(where: str, value: object) -> str:
+    """A name that leaves room for the numbers of the worker's processes."""
+    found = name(where, value)
+    if len(found) > MAX_WORKER_NAME:
+        raise ConfigurationError(f"{where} must be at most {MAX_WORKER_NAME} characters long, not {len(found)}")
+    return found
+
+
 def size(minimum: int) -> Callable[[str, Any], int]:
     """A size of memory, as bytes; 0 is no limit."""
     return lambda where, value: to_bytes(value, where, minimum=minimum)
@@ -120,7 +142,4 @@ def address(where: str, value: object) -> str:
     if not found:
         return ""
     host, _, port = found.rpartition(":")
-    number = integer(where, port, minimum=0)
-    if number > 65_535:
-        raise ConfigurationError(f"{where} must be a port up to 65535, not {value!r}")
-    return f"{host or '127.0.0.1'}:{number}"
+    return f"{host or '127.0.0.1'}:{between(0, 65_535)(where, port)}"

@@ -39,20 +39,8 @@ def serve(
     using = options.database or alias()
     runtime = Runtime(options, worker_id, orders, control.cells if control else None, using)
 
-    tries = 0
-
-    def enter() -> None:
-        nonlocal tries
-        tries += 1
-        sync_declared(using=using)
-        runtime.register()
-
-    trouble = Trouble(using)
-    if control:
-        control.entering(lambda: trouble.pausing > 0)
-    with runtime.limited():
-        trouble.insist("enter the database", enter, lambda: orders.stopping)
-    sweeper = Sweeper(worker_id, using, after_outage=tries > 1) if options.duties else None
+    waited = _enter(runtime, orders, control, using)
+    sweeper = Sweeper(worker_id, using, after_outage=waited) if options.duties else None
     if sweeper:
         orders.on_resign(sweeper.resign)
         sweeper.start()
@@ -66,6 +54,24 @@ def serve(
         if sweeper:
             sweeper.stop()
         streams.flush()
+
+
+def _enter(runtime: Runtime, orders: Orders, control: Control | None, using: str) -> bool:
+    """Make this process known in the database; whether it had to wait for that."""
+    tries = 0
+
+    def enter() -> None:
+        nonlocal tries
+        tries += 1
+        sync_declared(using=using)
+        runtime.register()
+
+    trouble = Trouble(using)
+    if control:
+        control.entering(lambda: trouble.pausing > 0)
+    with runtime.limited():
+        trouble.insist("enter the database", enter, lambda: orders.stopping)
+    return tries > 1
 
 
 def serve_alone(
@@ -83,6 +89,8 @@ def serve_alone(
     try:
         load()
         signals.install()
+        if options.health_port or options.health_file:
+            logger.warning("nobody answers --health-port and writes --health-file: there is no supervisor")
         # Nobody would replace it after so many jobs.
         return serve(replace(options, max_jobs=0), options.name, orders, None, announce)
     finally:

@@ -118,3 +118,18 @@ def test_a_port_that_cannot_be_had_is_named():
             assert process.wait() == 1
 
     assert f"--health-port 127.0.0.1:{port}" in process.output
+
+
+def test_a_health_file_that_cannot_be_written_is_named(tmp_path):
+    path = str(tmp_path / "nowhere" / "health")
+    with worker("--health-file", path, ready=False) as process:
+        assert process.wait() == 1
+
+    assert f"--health-file {path}" in process.output
+
+
+def test_a_database_that_settings_do_not_know_is_named():
+    with worker("--database", "nope", ready=False) as process:
+        assert process.wait() == 1
+
+    assert "--database 'nope': DATABASES has no such alias" in process.output

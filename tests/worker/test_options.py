@@ -43,7 +43,10 @@ def test_queues_have_weights():
         ({"lease": "nan"}, "--lease: must be finite"),
         ({"lease": "soon"}, "--lease must be a number of seconds"),
         ({"shutdown_timeout": "-1"}, "--shutdown-timeout: must be at least 0"),
+        ({"threads": "10001"}, "--threads must be at most 10000, not '10001'"),
         ({"name": "wörker"}, "--name must be ASCII"),
+        ({"name": "x" * 231}, "--name must be at most 230 characters long, not 231"),
+        ({"health_port": "65536"}, "--health-port must be at most 65535"),
     ],
 )
 def test_a_bad_flag_is_named(flags, message):
@@ -54,6 +57,15 @@ def test_a_bad_flag_is_named(flags, message):
 def test_a_bad_variable_is_named():
     with pytest.raises(ConfigurationError, match="HEADGATE_BURST must be true or false, not 'maybe'"):
         resolve({}, {"HEADGATE_BURST": "maybe"})
+
+
+def test_a_setting_that_is_none_is_not_given(settings):
+    settings.HEADGATE = {"WORKER": {"CODE_VERSION": None, "NAME": None, "DATABASE": None, "THREADS": None}}
+
+    options = resolve({}, {})
+
+    assert (options.code_version, options.database, options.threads) == ("", "", 10)
+    assert options.name not in ("", "None")
 
 
 def test_an_unknown_setting_is_named_with_a_suggestion(settings):

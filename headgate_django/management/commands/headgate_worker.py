@@ -10,6 +10,7 @@ import sys
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import connections
 
 from headgate_django.exceptions import ConfigurationError
 from headgate_django.worker.options import OPTIONS, WorkerOptions, resolve
@@ -76,6 +77,8 @@ class Command(BaseCommand):
 
     def _serve(self, inbox: Inbox, flags: dict[str, Any]) -> int:
         options = resolve(flags)
+        if options.database and options.database not in connections:
+            raise ConfigurationError(f"--database {options.database!r}: DATABASES has no such alias")
         _log_to_stderr(flags["verbosity"])
         if options.reload and RELOADED not in os.environ:
             return Reloader(inbox).run()

@@ -60,10 +60,7 @@ def handle(
 ) -> None:
     """Print one line a check. Raises SystemExit unless all is well."""
     thresholds = Thresholds(
-        min_workers=min_workers,
-        max_wait_ms=round(max_wait * 1000) or None,
-        max_dead=max_dead,
-        max_stuck=max_stuck,
+        min_workers=min_workers, max_wait_ms=round(max_wait * 1000) or None, max_dead=max_dead, max_stuck=max_stuck
     )
     found = examine(thresholds)
     if options.get("json"):

@@ -13,7 +13,8 @@ from headgate_django.worker.death import ORPHANED, Death
 from headgate_django.worker.executors.isolated import MEMORY_LIMIT, TOO_MANY_PROCESSES
 from headgate_django.worker.memory import megabytes
 from headgate_django.worker.sessions import Session, end_session, sessions
-from headgate_django.worker.supervisor.child import CellProcess, Child
+from headgate_django.worker.supervisor.cell import CellProcess
+from headgate_django.worker.supervisor.child import Child
 from headgate_django.worker.supervisor.nursery import Nursery
 
 WATCH_SECONDS = 0.1

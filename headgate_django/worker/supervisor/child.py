@@ -9,21 +9,9 @@ from dataclasses import dataclass, field
 
 from headgate_django.lifecycle.fence import Held
 from headgate_django.worker.channel import Channel, Closed, Message
+from headgate_django.worker.supervisor.cell import CellProcess
 
 REMEMBERED = 1_000
-
-
-@dataclass
-class CellProcess:
-    """A process that runs one job of a child."""
-
-    pid: int
-    token: int
-    run: Held
-    memory_limit: int
-    baseline: int
-    """What the loaded application takes in every process, in bytes."""
-    because: str = ""
 
 
 @dataclass(eq=False)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import os
 import selectors
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from headgate_django.exceptions import ConfigurationError
 from headgate_django.worker.options import WorkerOptions
 from headgate_django.worker.supervisor.child import Child
 from headgate_django.worker.supervisor.port import Port
@@ -34,10 +36,13 @@ class Health:
         self._facts: dict[str, object] = {"live": True, "ready": False, "started": False}
 
     def open(self) -> None:
-        """Listen, if a port was given. Raises ConfigurationError when it cannot be had."""
-        if not self._address:
-            return
-        logger.info("health at http://%s/live, /ready and /started", self._port.open(self._address))
+        """Listen, and write the file, as far as asked for. Raises ConfigurationError when that cannot be done."""
+        try:
+            self._write()
+        except OSError as error:
+            raise ConfigurationError(f"--health-file {self._file}: {error}") from error
+        if self._address:
+            logger.info("health at http://%s/live, /ready and /started", self._port.open(self._address))
 
     def started(self) -> None:
         """Every process serves."""
@@ -63,9 +68,8 @@ class Health:
         }
         if not silent:
             self._systemd.say("WATCHDOG=1")
-            if self._file is not None:
-                with contextlib.suppress(OSError):
-                    self._file.write_text(json.dumps(self._facts) + "\n")
+            with contextlib.suppress(OSError):
+                self._write()
         self._port.tidy()
 
     def close(self) -> None:
@@ -74,6 +78,12 @@ class Health:
         if self._file is not None:
             with contextlib.suppress(OSError):
                 self._file.unlink(missing_ok=True)
+
+    def _write(self) -> None:
+        if self._file is not None:
+            fresh = self._file.with_name(f"{self._file.name}.{os.getpid()}")
+            fresh.write_text(json.dumps(self._facts) + "\n")
+            fresh.replace(self._file)  # whoever reads it reads all of it
 
     def close_in_child(self) -> None:
         """Release what a forked child has inherited."""

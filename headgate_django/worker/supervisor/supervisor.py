@@ -167,7 +167,7 @@ class Supervisor:
                 self._cells.kill(child, message["token"], message["because"])
 
     def _announce_once(self) -> None:
-        if not self._announced and all(slot.child and slot.child.ready for slot in self._slots):
+        if not self._announced and all(slot.done or (slot.child and slot.child.ready) for slot in self._slots):
             self._announced = True
             self._announce(ready_line(self._options, self._options.name, self._options.database or alias()))
             self._health.started()
