@@ -98,8 +98,8 @@ OPTIONS = (
         30,
         parsing.seconds(1_000),
         "SECONDS",
-        "How long a claim lasts without renewal (each third of it, and at least every 15 seconds). A killed machine's jobs "
-        "run again after it.",
+        "How long a claim lasts without renewal (each third of it, and at least every 15 seconds). A killed "
+        "machine's jobs run again after it.",
     ),
     Option(
         "shutdown_timeout",
