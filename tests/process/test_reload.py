@@ -216,3 +216,12 @@ def test_ctrl_c_ends_it_also_while_the_code_is_broken(project, reloading):
     process.signal_group(signal.SIGINT)
 
     assert process.wait() == 0, process.output
+
+
+def test_a_worker_whose_reloader_is_killed_ends_in_order(reloading):
+    process = reloading()
+    assert Worker.objects.exists()
+
+    process.signal(signal.SIGKILL)
+
+    wait_until(lambda: not Worker.objects.exists(), "it has left")

@@ -17,7 +17,7 @@ from headgate_django.worker.options import OPTIONS, WorkerOptions, resolve
 from headgate_django.worker.process import serve_alone
 from headgate_django.worker.streams import fill_in
 from headgate_django.worker.supervisor.inbox import Inbox
-from headgate_django.worker.supervisor.reload import RELOADED, Reloader
+from headgate_django.worker.supervisor.reload import RELOADED, Reloader, follow_parent
 from headgate_django.worker.supervisor.supervisor import Supervisor
 
 EPILOG = """
@@ -82,6 +82,8 @@ class Command(BaseCommand):
         _log_to_stderr(flags["verbosity"])
         if options.reload and RELOADED not in os.environ:
             return Reloader(inbox).run()
+        if options.reload:
+            follow_parent()
         if options.processes and hasattr(os, "fork"):
             self._announce(f"worker {options.name} starting, pid {os.getpid()}")
             return Supervisor(options, inbox, self._announce).run()

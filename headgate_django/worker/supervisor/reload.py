@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import select
@@ -27,6 +28,17 @@ URGES = ((0.0, "SIGTERM"), (1.0, "SIGTERM"), (16.0, "SIGQUIT"))
 """After so many seconds: finish; give back what still runs, which costs it nothing; end at once."""
 
 STOPPING = {"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"}
+
+
+_PR_SET_PDEATHSIG = 1
+
+
+def follow_parent() -> None:
+    """In the worker that is started afresh: end in order when its reloader is killed. Only Linux can tell."""
+    import ctypes
+
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM))
 
 
 class Reloader:
