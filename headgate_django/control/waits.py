@@ -53,9 +53,8 @@ def due_jobs(*, using: str) -> list[Due]:
     with transaction.atomic(using=using):
         now_ms = begin_pinned(using)
         found = [Due(*row) for row in fetch(using, sql, [now_ms, MAX_DUE])]
-        transaction.set_rollback(
-            True, using=using
-        )  # the pins must not outlast this: the caller may be in a transaction
+        # The pins must not outlast this: the caller may be in a transaction.
+        transaction.set_rollback(True, using=using)
     return found
 
 

@@ -10,10 +10,8 @@ from headgate_django.core.outcomes import Claim
 from headgate_django.gate.admit import Gate
 from headgate_django.lifecycle.fence import Held
 from headgate_django.lifecycle.reclaim import give_back_unheard
-from headgate_django.models.store import alias
 
 logger = logging.getLogger("headgate_django.worker")
-
 
 UNSURE_SECONDS = 5.0
 """For how long after the connection broke its commit may still be carried out."""
@@ -55,8 +53,7 @@ class Door:
         if self._unsure_until is None:
             return
         last = time.monotonic() >= self._unsure_until
-        gate = self._gate
-        count, locked = give_back_unheard(gate.worker_id, self._heard(), using=gate.using or alias())
+        count, locked = give_back_unheard(self._gate.worker_id, self._heard(), using=self._gate.using)
         if count:
             logger.warning("%d jobs are given back: the reply to their admission was lost", count)
         if last and not locked:

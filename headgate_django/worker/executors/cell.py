@@ -15,7 +15,7 @@ from typing import NoReturn
 from headgate_django.core.outcomes import Claim, Outcome
 from headgate_django.jobs import registry
 from headgate_django.jobs.context import CancelReason, Context
-from headgate_django.worker import hygiene, runner
+from headgate_django.worker import hygiene, runner, streams
 from headgate_django.worker.channel import Channel, Closed, Message
 from headgate_django.worker.death import ORPHANED
 from headgate_django.worker.executors import wire
@@ -135,15 +135,9 @@ def _print(text: str) -> None:
 
 def _tidy_up() -> None:
     # The outcome is known: nothing that happens here may change it.
-    for step in (_flush, hygiene.after_job, hygiene.close_all):
+    for step in (streams.flush, hygiene.after_job, hygiene.close_all):
         with contextlib.suppress(BaseException):
             step()
-
-
-def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(Exception):
-            stream.flush()
 
 
 def _own_output(output: int) -> None:
